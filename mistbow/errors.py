@@ -125,6 +125,13 @@ class UnsupportedError(MistbowError):
     status = 415
 
 
+class ReusedKeyError(MistbowError):
+    """The idempotency key of the request belongs to an earlier request with another body."""
+
+    code = "reused_key"
+    status = 422
+
+
 class MisdirectedError(MistbowError):
     """The request was sent to an address that is not the service's own."""
 
@@ -192,6 +199,7 @@ ERRORS: tuple[type[MistbowError], ...] = (
     FencedError,
     TooLargeError,
     UnsupportedError,
+    ReusedKeyError,
     MisdirectedError,
     TooManyRequestsError,
     HeadTooLargeError,

@@ -34,6 +34,7 @@ from mistbow.errors import (
     InvalidQueryError,
     InvalidRequestError,
     NotFoundError,
+    ReusedKeyError,
 )
 from mistbow.openapi import raises
 
@@ -55,7 +56,7 @@ def insights_router(
 
     @router.post("", status_code=201, openapi_extra=BODY_DOCUMENTATION)
     @requires("admin")
-    @raises(ConflictError, FencedError, InvalidQueryError)
+    @raises(ConflictError, FencedError, InvalidQueryError, ReusedKeyError)
     async def submit(
         request: Request,
         submission: ReadSubmission,

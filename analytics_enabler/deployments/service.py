@@ -43,6 +43,7 @@ from mistbow.errors import (
     FencedError,
     InvalidQueryError,
     NotFoundError,
+    ReusedKeyError,
     UnavailableError,
 )
 
@@ -469,10 +470,10 @@ def _id_of(key: str) -> str:
 def _repeated(first: Deployment, queries: str, name: str | None) -> Deployment:
     """Return the deployment ``first`` of an earlier request with the same idempotency key.
 
-    Raises ``ConflictError`` if the queries or the name of the two requests differ.
+    Raises ``ReusedKeyError`` if the queries or the name of the two requests differ.
     """
     if (first.queries, first.name) != (queries, name):
-        raise ConflictError(
+        raise ReusedKeyError(
             f"this Idempotency-Key was already used for other insights, in the deployment "
             f"{first.id}",
             hint="Use a new key for each submission, and the same key to repeat it.",

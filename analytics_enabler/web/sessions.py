@@ -12,7 +12,7 @@ from cachetools import TTLCache
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mistbow.auth.authentication import END, RevokedError, until_revoked
+from mistbow.auth.revocation import until_revoked
 from mistbow.clock import Clock, system_clock
 from mistbow.errors import ForbiddenError
 from mistbow.http.web_pages import SAFE_METHODS, foreign_page_refusal, read_head
@@ -101,11 +101,10 @@ class SessionLogin:
             return
         token = (_AUTHORIZATION, f"Bearer {session.token}".encode("latin-1"))
         headers = [*scope["headers"], token]
-        sent = until_revoked(send, lambda: self._sessions.find(session_id) is session)
-        try:
-            await self._app({**scope, "headers": headers, SESSION: session_id}, receive, sent)
-        except* RevokedError:
-            await send(END)
+        request = {**scope, "headers": headers, SESSION: session_id}
+        await until_revoked(
+            self._app, request, receive, send, lambda: self._sessions.find(session_id) is session
+        )
 
 
 def _session_id(scope: Scope) -> str | None:

@@ -3,9 +3,9 @@
 import asyncio
 import hashlib
 import hmac
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from urllib.parse import quote, unquote
 
 from starlette.responses import JSONResponse
@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mistbow.auth.answer_key import AnswerKey, answering_with
 from mistbow.auth.callers import FOG, NOBODY, Caller, on_behalf_of
 from mistbow.auth.keyring import Keyring
+from mistbow.auth.revocation import until_revoked
 from mistbow.auth.service_key import CHALLENGE_PATH, SCHEME, parse_signature
 from mistbow.auth.service_sessions import Accepted, ServiceSessions
 from mistbow.errors import UnauthorizedError
@@ -40,11 +41,6 @@ OPEN_PATHS = frozenset({"/healthz", CHALLENGE_PATH})
 
 _TOKEN_SCHEMES = (b"bearer", b"token")
 _SERVICE_SCHEME = SCHEME.encode()
-_RECHECK_S = 1.0
-"""The minimum time between two checks of the caller of one answer."""
-
-END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
-"""The message that ends an answer."""
 _DRAIN_S = 5.0
 _MAX_DRAINED_BYTES = 16 * 2**20
 
@@ -92,6 +88,7 @@ class Authentication:
         scheme, _, value = headers.get(b"authorization", b"").partition(b" ")
         caller: Caller | None = None
         answer_key: AnswerKey | None = None
+        is_valid: Callable[[], bool] | None = None
         if scheme == _SERVICE_SCHEME:
             signed = self._accept(value, scope)
             if signed is None:
@@ -100,14 +97,14 @@ class Authentication:
             body, accepted = signed
             caller, answer_key = accepted.caller, accepted.answer_key
             service = caller
-            send = until_revoked(send, lambda: self._sessions.is_valid(service))
+            is_valid = partial(self._sessions.is_valid, service)
             receive = _checked_body(receive, body)
         elif scheme.lower() in _TOKEN_SCHEMES:
             token = value.strip()
             caller = self._keyring.find(token)
             found = caller
             if found is not FOG:
-                send = until_revoked(send, lambda: self._keyring.find(token) == found)
+                is_valid = lambda: self._keyring.find(token) == found  # noqa: E731
         if caller is None:
             await _reject(scope, receive, send)
             return
@@ -117,11 +114,10 @@ class Authentication:
             # These headers are accepted from agents only.
             scope["headers"] = [each for each in scope["headers"] if not _is_own_header(each[0])]
         with on_behalf_of(caller), answering_with(answer_key):
-            try:
+            if is_valid is None:
                 await self._app(scope, receive, send)
-            except* RevokedError:
-                # Its client connects again, and is answered 401.
-                await send(END)
+            else:
+                await until_revoked(self._app, scope, receive, send, is_valid)
 
     def _accept(self, value: bytes, scope: Scope) -> tuple[str, Accepted] | None:
         """Return the SHA-256 of the body that a valid signature covers, and the accepted request.
@@ -169,32 +165,6 @@ def restricted(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
         return found
     peer = caller.as_peer(found.name, unquote(home))
     return replace(peer, entity_prefix=found.entity_prefix, signatures=found.signatures)
-
-
-class RevokedError(Exception):
-    """The token or the credential of a request has been revoked or has expired meanwhile."""
-
-
-def until_revoked(send: Send, is_valid: Callable[[], bool]) -> Send:
-    """Return a function that sends an answer, and raises ``RevokedError`` if the token or the
-    credential of its caller is no longer valid.
-
-    An answer with a ``Content-Length`` is sent to its end.
-    """
-    checked_at = time.monotonic()
-    is_endless = False
-
-    async def checked_send(message: Message) -> None:
-        nonlocal checked_at, is_endless
-        if message["type"] == "http.response.start":
-            is_endless = all(name.lower() != b"content-length" for name, _ in message["headers"])
-        elif is_endless and time.monotonic() - checked_at > _RECHECK_S:
-            checked_at = time.monotonic()
-            if not is_valid():
-                raise RevokedError
-        await send(message)
-
-    return checked_send
 
 
 def _is_own_header(header: bytes) -> bool:

@@ -28,6 +28,7 @@ from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.proxy import Proxy
 from storage_agent.records.store import RecordStore
 from storage_agent.replication.replication import Replication
+from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 from storage_agent.sql.service import SqlService
 from storage_agent.store_and_forward.store_and_forward import (
@@ -198,15 +199,15 @@ class Agent:
         """The stored points of this site; raises ``UnavailableError`` before their recovery."""
         return self._require_parts().history
 
-    async def put(self, body: PutBody, key: str | None) -> Acceptance:
+    async def put(self, body: PutBody, key: RequestKey | None) -> Acceptance:
         """Store or spool all points in a body, or none of the points.
 
-        ``key``: the caller's idempotency key. Raises ``UnavailableError`` if another agent has
-        claimed the points of this site.
+        ``key``: the caller's idempotency key. Raises ``ReusedKeyError`` for the key of another
+        body, and ``UnavailableError`` if another agent has claimed the points of this site.
         """
         caller = current_caller()
         caller.check_entities(item.entity for item in body.monitoring)
-        scoped = None if key is None else caller.scoped_key(key)
+        scoped = None if key is None else key.of(caller)
         try:
             accepted = await self._points.put(body, scoped)
         except FencedError as error:
@@ -226,8 +227,8 @@ class Agent:
             return None
         return PointWriter(parts.encoder, parts.raw.writer, parts.epoch)
 
-    def _is_stored(self, key: str) -> bool:
-        return self._parts is not None and key in self._parts.raw.log.keys
+    def _is_stored(self, key: RequestKey) -> bool:
+        return self._parts is not None and self._parts.raw.log.keys.get(key) is not None
 
     def accepts_attributes(self, point: Point) -> bool:
         """Return whether the attributes of a point do not exceed the allowed size."""

@@ -16,7 +16,7 @@ from mistbow.timestamps import Timestamps
 from storage_agent import metrics
 from storage_agent.agent.agent import Agent
 from storage_agent.http.decode import decode_beside
-from storage_agent.http.idempotency import IdempotencyKey, check_idempotency_key
+from storage_agent.http.idempotency import IdempotencyKey, request_key
 from storage_agent.http.points import PutBody
 from storage_agent.http.responses import json_response
 from storage_agent.ingest import line_protocol, remote_write
@@ -29,6 +29,7 @@ from storage_agent.ingest.decompression import (
 )
 from storage_agent.ingest.entity_label import EntityLabel
 from storage_agent.ingest.point_batch import PointBatch
+from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 
 _WRITTEN_HEADER = "X-Prometheus-Remote-Write-{}-Written"
@@ -131,7 +132,6 @@ def _add_line_protocol(
         If all lines of a body have timestamps, a repeat of the body within ten minutes stores no
         point again.
         """
-        check_idempotency_key(idempotency_key)
         unit = line_protocol.parse_precision(precision)
         body = await request.body()
         encoding = parse_encoding(content_encoding)
@@ -142,14 +142,15 @@ def _add_line_protocol(
             raise unsupported_header(
                 "Content-Encoding", content_encoding, "Content-Encoding: gzip, or none"
             )
+        key = request_key(idempotency_key, body, str(unit))
         batch = PointBatch(settings.max_points, agent.accepts_attributes, times)
         line_format = line_protocol.LineFormat(entity, clock(), unit)
         timed = await decode_beside(
             len(body), lambda: line_protocol.parse_lines(body, line_format, batch)
         )
-        if idempotency_key is None and timed:
-            idempotency_key = _key(f"lines-{unit}", body, batch)
-        await agent.put(PutBody(batch.points), idempotency_key)
+        if key is None and timed:
+            key = _key(f"lines-{unit}", body, batch)
+        await agent.put(PutBody(batch.points), key)
         batch.count("line protocol")
         if not batch.rejected_points:
             return Response(status_code=204)
@@ -171,9 +172,9 @@ def _add_line_protocol(
         return Response(status_code=204)
 
 
-def _key(protocol: str, body: bytes, batch: PointBatch) -> str:
+def _key(protocol: str, body: bytes, batch: PointBatch) -> RequestKey:
     """Return the idempotency key of a body: protocol, hash of the body, number of valid points."""
-    return f"{protocol}/{hashlib.sha256(body).hexdigest()}/{len(batch.points)}"
+    return RequestKey(f"{protocol}/{hashlib.sha256(body).hexdigest()}/{len(batch.points)}")
 
 
 def _bad_request(body: object, headers: dict[str, str] | None = None) -> Response:

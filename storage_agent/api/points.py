@@ -10,7 +10,13 @@ from fastapi import APIRouter, Request, Response
 
 from mistbow.auth.rules import requires
 from mistbow.client.agent_model import POINT_SCHEMA
-from mistbow.errors import ConflictError, MistbowError, NotAcceptableError, StorageFullError
+from mistbow.errors import (
+    ConflictError,
+    MistbowError,
+    NotAcceptableError,
+    ReusedKeyError,
+    StorageFullError,
+)
 from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
 from storage_agent import metrics
@@ -20,11 +26,7 @@ from storage_agent.http.cursors import decode_cursor, encode_cursor
 from storage_agent.http.decode import decode_body
 from storage_agent.http.deletions import DeleteBody, check_deletion, is_dry_run, read_deletion
 from storage_agent.http.hot_routes import Headers, HotRoutes
-from storage_agent.http.idempotency import (
-    KEY_PARAMETER,
-    check_idempotency_key,
-    idempotency_key_of,
-)
+from storage_agent.http.idempotency import KEY_PARAMETER, header_key
 from storage_agent.http.lenient import convert_items, convert_read
 from storage_agent.http.openapi import Operation, json_body
 from storage_agent.http.points import GET, LIST, MAX_PAGE, ListBody, PagedBody, PutBody, QueryBody
@@ -99,19 +101,18 @@ def _add_hot_routes(
         by_entity=True,
         summary="Store points",
         operation=json_body(PutBody, _EXAMPLE_PUT) | KEY_PARAMETER,
-        errors=(ConflictError, StorageFullError),
+        errors=(ConflictError, ReusedKeyError, StorageFullError),
     )
     async def put(content: bytes, headers: Headers) -> tuple[int, Content]:
         """Store either all points of the body or no points.
 
         The points are durable once the request succeeds. With an `Idempotency-Key`, a repeat within
-        ten minutes stores no point again. The status is 202 while Ignite is away: the points are in
-        this node's spool until Ignite is back.
+        ten minutes stores no point again, and the key with another body is refused. The status is
+        202 while Ignite is away: the points are in this node's spool until Ignite is back.
         """
         begin = time.perf_counter()
         with _CountRequest("/put"):
-            key = idempotency_key_of(headers)
-            check_idempotency_key(key)
+            key = header_key(headers, content)
             accepted = await agent.put(await read_timed(_PUT, content, times, convert_items), key)
         metrics.PUT_SECONDS.observe(time.perf_counter() - begin)
         outcome = "spooled until Ignite is back" if accepted.spooled else "stored"

@@ -4,7 +4,13 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from mistbow.auth.rules import requires
-from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError, StorageFullError
+from mistbow.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    ReusedKeyError,
+    StorageFullError,
+)
 from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
@@ -14,8 +20,8 @@ from storage_agent.http.hot_routes import Headers, HotRoutes
 from storage_agent.http.idempotency import (
     KEY_PARAMETER,
     IdempotencyKey,
-    check_idempotency_key,
-    idempotency_key_of,
+    header_key,
+    request_key,
 )
 from storage_agent.http.lenient import convert_read, convert_records
 from storage_agent.http.openapi import json_body
@@ -34,6 +40,7 @@ from storage_agent.records.bodies import (
     RoutingReadBody,
     SchemaBody,
 )
+from storage_agent.request_key import RequestKey
 
 _ANALYTICS = msgspec.json.Decoder(AnalyticsBody)
 _APP = msgspec.json.Decoder(AppBody)
@@ -73,7 +80,7 @@ def _add_analytics_routes(
         scope="ingest",
         summary="Store results of analytics",
         operation=json_body(AnalyticsBody, examples.ANALYTICS) | KEY_PARAMETER,
-        errors=(ConflictError, StorageFullError),
+        errors=(ConflictError, ReusedKeyError, StorageFullError),
     )
     async def put(content: bytes, headers: Headers) -> tuple[int, Content]:
         """Store either all records of the body or no records.
@@ -81,7 +88,7 @@ def _add_analytics_routes(
         The records are durable once the request succeeds.
         """
         items = (await read_timed(_ANALYTICS, content, times, convert_records)).analytics
-        return 200, await _put(agent, "analytics", items, headers)
+        return 200, await _put(agent, "analytics", items, header_key(headers, content))
 
 
 def _add_application_routes(
@@ -93,7 +100,7 @@ def _add_application_routes(
         scope="ingest",
         summary="Store application data",
         operation=json_body(AppBody, examples.APP) | KEY_PARAMETER,
-        errors=(ConflictError, NotFoundError, StorageFullError),
+        errors=(ConflictError, NotFoundError, ReusedKeyError, StorageFullError),
     )
     async def put(content: bytes, headers: Headers) -> tuple[int, Content]:
         """Store either all records of the body or no records.
@@ -102,7 +109,7 @@ def _add_application_routes(
         valid against this schema.
         """
         items = _items(await read_timed(_APP, content, times, convert_records))
-        return 200, await _put(agent, "application", items, headers)
+        return 200, await _put(agent, "application", items, header_key(headers, content))
 
     @routes.post(
         "/app/query",
@@ -212,14 +219,16 @@ def _add_routing_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> N
         openapi_extra=json_body(RoutingBody, examples.ROUTING),
     )
     @requires("ingest")
+    @raises(ReusedKeyError)
     async def put(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
         """Store either all tables of the body or no tables.
 
         The default node of a table is this node; the default timestamp is the present time.
         """
-        check_idempotency_key(idempotency_key)
-        body = await read_timed(_ROUTING, await request.body(), times)
-        await agent.records.routing.put(body.routing, idempotency_key)
+        content = await request.body()
+        key = request_key(idempotency_key, content)
+        body = await read_timed(_ROUTING, content, times)
+        await agent.records.routing.put(body.routing, key)
         return json_response(_stored(len(body.routing), "tables"))
 
     @routes.post(
@@ -238,9 +247,7 @@ def _add_routing_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> N
         return json_response(await agent.records.routing.get(body))
 
 
-async def _put(agent: Agent, kind: str, items: list[RecordItem], headers: Headers) -> bytes:
-    key = idempotency_key_of(headers)
-    check_idempotency_key(key)
+async def _put(agent: Agent, kind: str, items: list[RecordItem], key: RequestKey | None) -> bytes:
     await agent.records.put(kind, items, key)
     return _stored(len(items))
 

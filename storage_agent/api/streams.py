@@ -15,6 +15,7 @@ from mistbow.errors import (
     FencedError,
     InvalidRequestError,
     NotFoundError,
+    ReusedKeyError,
     StorageFullError,
 )
 from mistbow.openapi import raises
@@ -25,7 +26,7 @@ from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
 from storage_agent.http.decode import check_depth, decode_body, decode_renamed
 from storage_agent.http.deletions import check_parameters
-from storage_agent.http.idempotency import IdempotencyKey, check_idempotency_key
+from storage_agent.http.idempotency import IdempotencyKey, request_key
 from storage_agent.http.openapi import json_body
 from storage_agent.http.responses import json_response
 from storage_agent.http.streams import (
@@ -205,7 +206,7 @@ def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
 
     @routes.post("/{name:path}", summary="Append rows", openapi_extra=_ARROW_BODY)
     @requires("append")
-    @raises(ConflictError, FencedError, NotFoundError, StorageFullError)
+    @raises(ConflictError, FencedError, NotFoundError, ReusedKeyError, StorageFullError)
     async def append(
         name: str,
         request: Request,
@@ -218,16 +219,17 @@ def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
         The rows are durable once the request succeeds. A `frontier` is stored atomically with the
         rows.
         """
-        check_idempotency_key(idempotency_key)
+        body = await request.body()
+        key = request_key(idempotency_key, body)
         stream = await _writable(agent, name)
-        rows = conform(decode_table(await request.body()), stream.log.schema)
+        rows = conform(decode_table(body), stream.log.schema)
         check_times(times, name, rows)
         if rows.num_rows == 0:
             log = stream.log
             if frontier:
                 await stream.writer.advance(epoch, frontier)
             return _json(Appended(log.head, log.head, log.frontier))
-        key = None if idempotency_key is None else current_caller().scoped_key(idempotency_key)
+        key = None if key is None else key.of(current_caller())
         appended = await stream.writer.append(rows, epoch=epoch, key=key, frontier=frontier)
         return _json(Appended(appended.first, appended.next, appended.frontier))
 

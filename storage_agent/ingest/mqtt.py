@@ -26,6 +26,7 @@ from storage_agent.http.decode import decode_beside
 from storage_agent.http.points import PutBody
 from storage_agent.ingest.payloads import BadMessageError, MessagePoints, parse_message
 from storage_agent.mqtt_topics import template_of
+from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 
 log = get_logger(__name__)
@@ -48,7 +49,7 @@ class PointSink(Protocol):
         """Return the conditions that must be met before points can be stored."""
         ...
 
-    async def put(self, body: PutBody, key: str | None) -> object:
+    async def put(self, body: PutBody, key: RequestKey | None) -> object:
         """Store all points of a body, or none of them; ``key``: the idempotency key or None."""
         ...
 
@@ -250,6 +251,6 @@ def _port(broker: SplitResult) -> int:
     return broker.port or (8883 if broker.scheme == "mqtts" else 1883)
 
 
-def _key(topic: str, payload: bytes) -> str:
+def _key(topic: str, payload: bytes) -> RequestKey:
     digest = hashlib.sha256(topic.encode() + b"\0" + payload)
-    return f"mqtt/{digest.hexdigest()}"
+    return RequestKey(f"mqtt/{digest.hexdigest()}")

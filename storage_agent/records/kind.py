@@ -16,6 +16,7 @@ from storage_agent import metrics
 from storage_agent.http.decode import check_depth, to_integer
 from storage_agent.records.bodies import KeyValues, RecordItem
 from storage_agent.records.latest import LatestRecords, StoredRecord
+from storage_agent.request_key import RequestKey
 from storage_agent.streams import subscription
 from storage_agent.streams.columns import Columns, as_list, is_in
 from storage_agent.streams.index import IndexEntry
@@ -56,7 +57,7 @@ class RecordKind:
             await _replay(self._stream.log, self._latest)
             self._stream.log.attach(SegmentConsumer(self._follow))
 
-    async def put(self, items: Sequence[RecordItem], key: str | None, where: str) -> None:
+    async def put(self, items: Sequence[RecordItem], key: RequestKey | None, where: str) -> None:
         """Store all items durably, or none of them.
 
         ``key``: the caller's idempotency key, or None. ``where``: the name of the list of items,
@@ -67,7 +68,7 @@ class RecordKind:
         stream = self._stream
         if stream is None or self._epoch is None:
             stream = await self._claim()
-        caller_key = None if key is None else current_caller().scoped_key(key)
+        caller_key = None if key is None else key.of(current_caller())
         await stream.writer.append(rows, epoch=self._epoch, key=caller_key)
         metrics.RECORDS.labels(self.name).inc(len(items))
 

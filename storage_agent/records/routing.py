@@ -14,6 +14,7 @@ from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.scatter_gather import ScatterRequest, scatter
 from storage_agent.records.bodies import KeyValues, RecordItem, RoutingReadBody
 from storage_agent.records.kind import RecordKind
+from storage_agent.request_key import RequestKey
 from storage_agent.timeseries.point_queries import name_set, parse_time_range
 
 
@@ -46,7 +47,7 @@ class RoutingTableStore:
         self._membership = membership
         self._clock = clock
 
-    async def put(self, tables: Sequence[RoutingTable], key: str | None = None) -> None:
+    async def put(self, tables: Sequence[RoutingTable], key: RequestKey | None = None) -> None:
         """Store all given routing tables, or none of them; ``key``: the idempotency key or None."""
         items = [
             RecordItem(

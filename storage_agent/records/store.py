@@ -25,6 +25,7 @@ from storage_agent.records.kind import RecordKind
 from storage_agent.records.query import RecordQuery
 from storage_agent.records.routing import RoutingTableStore
 from storage_agent.records.schemas import Schemas
+from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 from storage_agent.streams.streams import Streams
 from storage_agent.timeseries.point_queries import name_set, parse_time_range
@@ -102,7 +103,9 @@ class RecordStore:
         await ready.schemas.delete(name)
         ready.kinds["application"].latest.drop_indexes(name)
 
-    async def put(self, kind_name: str, items: Sequence[RecordItem], key: str | None) -> None:
+    async def put(
+        self, kind_name: str, items: Sequence[RecordItem], key: RequestKey | None
+    ) -> None:
         """Store all given records of a kind, or none of them.
 
         ``key``: the idempotency key, or None. Raises ``InvalidRequestError`` for an invalid record,

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from mistbow.errors import StorageFullError, UnavailableError
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
+from storage_agent.request_key import RequestKey
 from storage_agent.store_and_forward.spool_file import (
     SpooledBody,
     SpoolFile,
@@ -61,17 +62,20 @@ class Spool:
         self._count()
         self._opened_once = True
 
-    async def status(self, key: str) -> Status | None:
-        """Return the status of the body that has an idempotency key; None if the key is unknown."""
+    async def status(self, key: RequestKey) -> Status | None:
+        """Return the status of the body that has an idempotency key; None if the key is unknown.
+
+        Raises ``ReusedKeyError`` if the key belongs to another body.
+        """
         await self.open()
         is_empty = not (self._file.bodies or self._file.stored_keys)
         return None if is_empty else await self._work(self._file.find, key)
 
-    async def append(self, key: str, body: bytes, points: int) -> None:
+    async def append(self, key: RequestKey, body: bytes, points: int) -> None:
         """Store a body, unless the spool already has the body's idempotency key.
 
-        ``points``: the number of points in the body. Raises ``StorageFullError`` if the body
-        exceeds the remaining space.
+        ``points``: the number of points in the body. Raises ``ReusedKeyError`` if the key belongs
+        to another body, and ``StorageFullError`` if the body exceeds the remaining space.
         """
         if self._file.bytes + len(body) > self._max_bytes:
             raise StorageFullError(
@@ -102,7 +106,7 @@ class Spool:
         await self._work(self._file.set_aside, body, error)
         self._count()
 
-    async def remove_stored(self, is_stored: Callable[[str], bool]) -> None:
+    async def remove_stored(self, is_stored: Callable[[RequestKey], bool]) -> None:
         """Remove the bodies whose points Ignite already has.
 
         ``is_stored``: given the key of a body, returns whether Ignite has the body's points.

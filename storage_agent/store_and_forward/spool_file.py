@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mistbow.telemetry import get_logger
+from storage_agent.request_key import RequestKey
 from storage_agent.store_and_forward import wal_repair
 from storage_agent.store_and_forward.acknowledged_id import AcknowledgedId
 
@@ -39,15 +40,19 @@ _TABLES = """
         key text not null unique,
         points integer not null,
         body blob not null,
-        checksum integer
+        checksum integer,
+        digest integer
     );
     create table if not exists stored (
         key text primary key,
-        since real not null
+        since real not null,
+        digest integer
     );
     create index if not exists stored_since on stored (since);
 """
-_COLUMNS = "id, key, points, body, checksum"
+_COLUMNS = "id, key, points, body, checksum, digest"
+_ADDED_COLUMNS = (("bodies", "checksum"), ("bodies", "digest"), ("stored", "digest"))
+"""The columns (table, name) that the files of earlier versions lack, in the order of addition."""
 
 Status = Literal["waiting", "stored"]
 """``waiting``: the body waits in the spool; ``stored``: the body was recently stored in Ignite."""
@@ -58,7 +63,7 @@ class SpooledBody:
     """A body (JSON) that waits in the spool, its idempotency key, and its number of points."""
 
     id: int
-    key: str
+    key: RequestKey
     points: int
     body: bytes
 
@@ -115,24 +120,36 @@ class SpoolFile:
             self._connection.close()
             self._connection = None
 
-    def insert(self, key: str, body: bytes, points: int) -> bool:
-        """Store a body; return whether its key is new."""
+    def insert(self, key: RequestKey, body: bytes, points: int) -> bool:
+        """Store a body; return whether its key is new.
+
+        Raises ``ReusedKeyError`` if the key belongs to another body.
+        """
         if self.find(key):
             return False
+        row = (None, key.text, points, body, None, key.digest or None)
         # The commit waits for the disk, so the id is that of a durable body.
-        self._acknowledged.write(_insert(self.open(), (None, key, points, body)))
+        self._acknowledged.write(_insert(self.open(), row))
         return True
 
-    def find(self, key: str) -> Status | None:
-        """Return the status of the body that has a key; None: the key is unknown."""
+    def find(self, key: RequestKey) -> Status | None:
+        """Return the status of the body that has a key; None: the key is unknown.
+
+        Raises ``ReusedKeyError`` if the key belongs to another body.
+        """
         file = self.open()
-        if file.execute("select 1 from bodies where key = ?", (key,)).fetchone():
+        query = "select digest from bodies where key = ?"
+        if found := file.execute(query, (key.text,)).fetchone():
+            key.check(found[0] or 0)
             return "waiting"
         with contextlib.suppress(sqlite3.OperationalError):  # a full disk must not prevent reading
             self._expire_keys()
-        query = "select 1 from stored where key = ? and since >= ?"
-        found = file.execute(query, (key, time.monotonic() - _KEY_AGE_S)).fetchone()
-        return "stored" if found else None
+        query = "select digest from stored where key = ? and since >= ?"
+        found = file.execute(query, (key.text, time.monotonic() - _KEY_AGE_S)).fetchone()
+        if not found:
+            return None
+        key.check(found[0] or 0)
+        return "stored"
 
     def select(self, count: int, max_bytes: int) -> list[SpooledBody]:
         """Return up to ``count`` of the oldest bodies, with up to ``max_bytes`` bytes in total.
@@ -151,20 +168,21 @@ class SpoolFile:
             size += len(row[3])
             if found and size > max_bytes:
                 break
-            found.append(SpooledBody(*row[:4]))
+            found.append(SpooledBody(row[0], RequestKey(row[1], row[5] or 0), *row[2:4]))
         for row in damaged:
             self._set_aside(row, "the body does not match its checksum")
         return found
 
     def set_aside(self, body: SpooledBody, error: str) -> None:
         """Move a body that cannot be decoded from the spool into a file of its own."""
-        self._set_aside((body.id, body.key, body.points, body.body), error)
+        self._set_aside((body.id, body.key.text, body.points, body.body), error)
         self._measure()
 
-    def keys_after(self, after: int) -> list[tuple[int, str, int]]:
+    def keys_after(self, after: int) -> list[tuple[int, RequestKey, int]]:
         """Return (id, key, size) of the next bodies after the id ``after``."""
-        query = "select id, key, length(body) from bodies where id > ? order by id limit ?"
-        return self.open().execute(query, (after, _KEY_BATCH)).fetchall()
+        query = "select id, key, digest, length(body) from bodies where id > ? order by id limit ?"
+        rows = self.open().execute(query, (after, _KEY_BATCH))
+        return [(id, RequestKey(key, digest or 0), size) for id, key, digest, size in rows]
 
     def delete(self, ids: Sequence[int]) -> None:
         """Remove bodies that are stored in Ignite, and record their keys."""
@@ -172,7 +190,7 @@ class SpoolFile:
         with self.open() as file:
             file.execute("begin")
             file.executemany(
-                "insert or replace into stored select key, ? from bodies where id = ?",
+                "insert or replace into stored select key, ?, digest from bodies where id = ?",
                 [(now, each) for each in ids],
             )
             file.executemany("delete from bodies where id = ?", [(each,) for each in ids])
@@ -239,8 +257,8 @@ class SpoolFile:
                     _insert(new, row)
                     bodies, points = bodies + 1, points + row[2]
                 with contextlib.suppress(sqlite3.DatabaseError):
-                    for key, since in old.execute("select key, since from stored"):
-                        new.execute("insert or ignore into stored values (?, ?)", (key, since))
+                    for row in old.execute("select key, since, digest from stored"):
+                        new.execute("insert or ignore into stored values (?, ?, ?)", row)
             new.execute("commit")
         damaged = self._damaged_name()
         log.error(
@@ -336,8 +354,9 @@ def _prepare(file: sqlite3.Connection) -> None:
     if problem != "ok":
         raise sqlite3.DatabaseError(str(problem))
     file.executescript(_TABLES)
-    if "checksum" not in {row[1] for row in file.execute("pragma table_info(bodies)")}:
-        file.execute("alter table bodies add column checksum integer")
+    for table, column in _ADDED_COLUMNS:
+        if column not in {row[1] for row in file.execute(f"pragma table_info({table})")}:
+            file.execute(f"alter table {table} add column {column} integer")
     # Keys do not age while the agent is down: no client could repeat a body.
     file.execute("update stored set since = ?", (time.monotonic(),))
 
@@ -352,7 +371,7 @@ def _checksum(key: str, points: int, body: bytes) -> int:
 
 
 def _is_intact(row: Sequence[Any]) -> bool:
-    _, key, points, body, checksum = row
+    _, key, points, body, checksum, _ = row
     typed = isinstance(key, str) and isinstance(points, int) and isinstance(body, bytes)
     # An earlier version stored no checksums.
     return typed and checksum in (None, _checksum(key, points, body))
@@ -360,9 +379,9 @@ def _is_intact(row: Sequence[Any]) -> bool:
 
 def _insert(file: sqlite3.Connection, row: Sequence[Any]) -> int:
     """Insert a body; return its id."""
-    id, key, points, body = row[:4]
-    query = f"insert or ignore into bodies ({_COLUMNS}) values (?, ?, ?, ?, ?)"  # noqa: S608
-    inserted = file.execute(query, (id, key, points, body, _checksum(key, points, body)))
+    id, key, points, body, _, digest = row
+    query = f"insert or ignore into bodies ({_COLUMNS}) values (?, ?, ?, ?, ?, ?)"  # noqa: S608
+    inserted = file.execute(query, (id, key, points, body, _checksum(key, points, body), digest))
     return inserted.lastrowid or 0
 
 

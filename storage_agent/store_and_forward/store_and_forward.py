@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import msgspec
 
 from mistbow.client.agent_model import Point
-from mistbow.errors import InvalidRequestError, TooLargeError, UnavailableError
+from mistbow.errors import InvalidRequestError, ReusedKeyError, TooLargeError, UnavailableError
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
 from storage_agent.http.points import PutBody
+from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 from storage_agent.store_and_forward.spool import Spool
 from storage_agent.store_and_forward.spool_file import SpooledBody
@@ -36,10 +37,11 @@ class PointWriter:
     writer: Writer
     epoch: int
 
-    async def put(self, body: PutBody, key: str | None) -> None:
+    async def put(self, body: PutBody, key: RequestKey | None) -> None:
         """Store all points in a body, or none of the points.
 
-        ``key``: the idempotency key. Raises ``UnavailableError`` while Ignite is unavailable.
+        ``key``: the idempotency key. Raises ``ReusedKeyError`` for the key of another body, and
+        ``UnavailableError`` while Ignite is unavailable.
         """
         points = await self.encoder.encode_in_slices(body.monitoring)
         await self.writer.append(points.rows, epoch=self.epoch, key=key, series=points.series)
@@ -57,14 +59,15 @@ class StoreAndForward:
     """Stores points in Ignite; while Ignite is unavailable, spools or rejects points as configured.
 
     ``point_writer``: returns the writer of ``raw``; None: Ignite is unavailable. ``is_stored``:
-    returns whether the points with an idempotency key were stored recently.
+    returns whether the points with an idempotency key were stored recently, and raises
+    ``ReusedKeyError`` if the key belongs to another body.
     """
 
     def __init__(
         self,
         settings: AgentSettings,
         point_writer: Callable[[], PointWriter | None],
-        is_stored: Callable[[str], bool],
+        is_stored: Callable[[RequestKey], bool],
     ) -> None:
         self._settings = settings
         self._point_writer = point_writer
@@ -77,12 +80,12 @@ class StoreAndForward:
         # Its catalogue is empty: it only validates bodies while Ignite is unavailable.
         self._validator = PointEncoder(settings, Catalogue())
 
-    async def put(self, body: PutBody, key: str | None) -> Acceptance:
+    async def put(self, body: PutBody, key: RequestKey | None) -> Acceptance:
         """Store or spool all points in a body durably, or none of the points.
 
         ``key``: the idempotency key. Raises ``UnavailableError`` or ``StorageFullError`` if the
-        points can be neither stored nor spooled, and ``TooLargeError`` if the body has too many
-        points.
+        points can be neither stored nor spooled, ``ReusedKeyError`` for the key of another body,
+        and ``TooLargeError`` if the body has too many points.
         """
         count = len(body.monitoring)
         if count > self._settings.max_points:
@@ -102,7 +105,7 @@ class StoreAndForward:
             await _require(writer).put(body, key)
             return Acceptance(count)
         # The key prevents that a body with an unknown outcome is stored again from the spool.
-        key = key or f"{self._key_prefix}-{next(self._key_numbers)}"
+        key = key or RequestKey(f"{self._key_prefix}-{next(self._key_numbers)}")
         if writer is not None and not self._spool.bodies:
             try:
                 await writer.put(body, key)
@@ -139,7 +142,7 @@ class StoreAndForward:
             await self._store(writer, await self._spool.next(_BATCH_BODIES, _BATCH_BYTES))
         else:
             # Bodies spooled before the keys of an earlier start were recovered.
-            await self._spool.remove_stored(self._is_stored)
+            await self._spool.remove_stored(self._is_stored_body)
             self._reconciled = True
         return 0
 
@@ -170,6 +173,12 @@ class StoreAndForward:
             for file in await self._spool.damaged()
         ]
 
+    def _is_stored_body(self, key: RequestKey) -> bool:
+        try:
+            return self._is_stored(key)
+        except ReusedKeyError:
+            return False
+
     async def _store(self, writer: PointWriter, bodies: list[SpooledBody]) -> None:
         decoded: list[tuple[SpooledBody, PutBody]] = []
         for each in bodies:
@@ -179,7 +188,8 @@ class StoreAndForward:
                 await self._spool.set_aside(each, str(error))
         # All at once, for one group commit; the writer preserves their order.
         answers = await asyncio.gather(
-            *(writer.put(body, each.key) for each, body in decoded), return_exceptions=True
+            *(_put_spooled(writer, body, each.key) for each, body in decoded),
+            return_exceptions=True,
         )
         for (each, _), answer in zip(decoded, answers, strict=True):
             if isinstance(answer, InvalidRequestError | TooLargeError):
@@ -188,6 +198,14 @@ class StoreAndForward:
             elif isinstance(answer, BaseException):
                 raise answer
         await self._spool.remove([each for each, _ in decoded])
+
+
+async def _put_spooled(writer: PointWriter, body: PutBody, key: RequestKey) -> None:
+    try:
+        await writer.put(body, key)
+    except ReusedKeyError:
+        # The body was acknowledged before the keys in Ignite could be read.
+        await writer.put(body, RequestKey(f"{INTERNAL_PREFIX}{key.digest}/{key.text}"))
 
 
 def _require(writer: PointWriter | None) -> PointWriter:

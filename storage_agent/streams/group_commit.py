@@ -9,8 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace as replace_struct
 
+from mistbow.errors import ReusedKeyError
+from storage_agent.request_key import RequestKey
 from storage_agent.streams.columns import Columns, as_batch
+from storage_agent.streams.idempotency_keys import IdempotencyKeys
 from storage_agent.streams.index import time_range
 from storage_agent.streams.segments import AppendResult, Segment, SegmentHeader, empty_batch
 
@@ -29,7 +33,7 @@ class PendingAppend:
 
     rows: pa.RecordBatch | Columns
     epoch: int | None
-    key: str | None
+    key: RequestKey | None
     done: Future[AppendResult]
     series: Sequence[dict[str, Any]] = field(default=())
     frontier: int = 0
@@ -54,6 +58,21 @@ class SegmentContext:
     limit: int | None = None
 
 
+def answer_known(append: PendingAppend, keys: IdempotencyKeys) -> bool:
+    """Answer an append whose idempotency key belongs to a recent append; return whether it does.
+
+    A repeated append receives the result of that append; an append of another body is rejected.
+    """
+    try:
+        result = keys.get(append.key)
+    except ReusedKeyError as error:
+        reject(append.done, error)
+        return True
+    if result is not None:
+        resolve(append.done, result)
+    return result is not None
+
+
 def build_segment(
     context: SegmentContext, appends: Sequence[PendingAppend]
 ) -> tuple[Segment, list[AppendResult]]:
@@ -70,7 +89,7 @@ def build_segment(
         rows = _up_to(rows, limit)
     results = _results(context, counts)
     keys = {
-        append.key: result
+        append.key.text: replace_struct(result, digest=append.key.digest)
         for append, result in zip(appends, results, strict=True)
         if append.key is not None
     }

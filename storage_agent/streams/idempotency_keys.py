@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 
+from storage_agent.request_key import RequestKey
 from storage_agent.streams.segments import AppendResult
 
 MAX_KEYS = 100_000
@@ -39,13 +40,16 @@ class IdempotencyKeys:
     def __len__(self) -> int:
         return len(self._of_clients.results) + len(self._internal.results)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._table(key).results
+    def get(self, key: RequestKey | None) -> AppendResult | None:
+        """Return the result of the recent append with a key; None: no recent append has the key.
 
-    def get(self, key: str | None) -> AppendResult | None:
-        """Return the result of the recent append with a key; None: no recent append has the key."""
-        found = self._table(key).results.get(key) if key is not None else None
-        return found[0] if found else None
+        Raises ``ReusedKeyError`` if that append had another body.
+        """
+        found = self._table(key.text).results.get(key.text) if key is not None else None
+        if key is None or found is None:
+            return None
+        key.check(found[0].digest)
+        return found[0]
 
     def record(self, keys: Mapping[str, AppendResult]) -> None:
         """Add keys (key -> result of the append) as the newest keys, and remove expired keys."""

@@ -18,12 +18,14 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 class AppendResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The result of an append: the rows have the positions from ``first`` to ``next - 1``.
 
-    ``frontier``: the stream's frontier after the append.
+    ``frontier``: the stream's frontier after the append. ``digest``: the digest of the request's
+    body; 0: unknown, as in segments of earlier versions.
     """
 
     first: int
     next: int
     frontier: int
+    digest: int = 0
 
 
 class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,10 +21,12 @@ from mistbow.errors import (
 from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.telemetry import get_logger
 from storage_agent.ignite.client import IgniteClient
+from storage_agent.request_key import RequestKey
 from storage_agent.streams.columns import Columns, estimate_bytes
 from storage_agent.streams.group_commit import (
     PendingAppend,
     SegmentContext,
+    answer_known,
     build_claim,
     build_release,
     build_segment,
@@ -102,7 +104,7 @@ class Writer:
         rows: pa.RecordBatch | Columns,
         *,
         epoch: int | None = None,
-        key: str | None = None,
+        key: RequestKey | None = None,
         series: Sequence[dict[str, Any]] = (),
         frontier: int = 0,
     ) -> AppendResult:
@@ -112,9 +114,9 @@ class Writer:
         never claimed. ``key``: the idempotency key; an append with a repeated key changes nothing,
         and returns the result of the first append. ``series``: metadata of series that are new or
         changed. ``frontier``: the new frontier of the stream, if greater. Raises ``FencedError``
-        for an older epoch, ``StorageFullError`` while the streams exceed the storage limit, and
-        ``UnavailableError`` while Ignite is unavailable. After an ``UnavailableError``, the rows
-        may have been stored nevertheless.
+        for an older epoch, ``ReusedKeyError`` for the key of another body, ``StorageFullError``
+        while the streams exceed the storage limit, and ``UnavailableError`` while Ignite is
+        unavailable. After an ``UnavailableError``, the rows may have been stored nevertheless.
         """
         self._check_open()
         self.check_capacity()
@@ -344,24 +346,21 @@ class Writer:
 
         A repeated append receives the result of the first append, and a fenced append is rejected.
         Of several appends with the same key, only the first append is returned. The other appends
-        go back to the queue, and later receive the result of the first append.
+        go back to the queue, and are answered after the first append.
         """
         await self._follow_epoch(max(append.epoch or 0 for append in appends))
         admitted = []
         keys = set()
         for append in appends:
-            result = self._log.keys.get(append.key)
-            if append.done.done():
+            if append.done.done() or answer_known(append, self._log.keys):
                 continue
-            if result is not None:
-                resolve(append.done, result)
-            elif append.key is not None and append.key in keys:
+            if append.key is not None and append.key.text in keys:
                 self._queue.appendleft(append)
                 self._queued_rows += append.rows.num_rows
             elif (error := self._epoch_error(append.epoch or 0)) is not None:
                 reject(append.done, error)
             else:
-                keys.add(append.key)
+                keys.add(None if append.key is None else append.key.text)
                 admitted.append(append)
         return admitted
 

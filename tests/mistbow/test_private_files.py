@@ -12,6 +12,7 @@ from mistbow.auth.token_file import new_token_file, write_token_file
 from mistbow.home_lock import home_lock
 from mistbow.private_files import make_home
 from mistbow.telemetry import LogFile, make_log_folder
+from storage_agent.request_key import RequestKey
 from storage_agent.store_and_forward.spool import Spool
 
 
@@ -41,7 +42,7 @@ async def test_new_home_and_its_files_are_private(tmp_path: Path) -> None:
     assert make_home(home) == []
     with home_lock(home, "agent", "mistbow agent"):
         spool = Spool(home / "agent" / "spool.db", 2**20)
-        await spool.append("a", b"{}", 1)
+        await spool.append(RequestKey("a"), b"{}", 1)
         write_token_file(home / "tokens" / "tokens.json", new_token_file())
         assert open_to_others(tmp_path / "parent") == []
         assert {mode(home), mode(home / "agent")} == {0o700}

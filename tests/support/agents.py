@@ -13,10 +13,18 @@ from tests.support.http_server import served
 
 
 @contextmanager
-def running_agent(settings: AgentSettings, clock: Clock = system_clock) -> Iterator[str]:
-    """Serve an agent from a thread on a free port; yield its URL once the agent is ready."""
+def running_agent(
+    settings: AgentSettings, clock: Clock = system_clock, *, ready: bool = True
+) -> Iterator[str]:
+    """Serve an agent from a thread on a free port; yield its URL once the agent is ready.
+
+    ``ready``: False: yield its URL at once.
+    """
     headers = {} if settings.secret is None else {"Authorization": f"Bearer {settings.secret}"}
     with served(create_app(settings, clock)) as url:
-        ready = f"{url}/readyz"
-        eventually(lambda: httpx.get(ready, headers=headers).is_success, what="the agent is ready")
+        readiness = f"{url}/readyz"
+        if ready:
+            eventually(
+                lambda: httpx.get(readiness, headers=headers).is_success, what="the agent is ready"
+            )
         yield url

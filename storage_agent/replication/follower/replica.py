@@ -19,6 +19,7 @@ from mistbow.streams.schemas import METADATA
 from mistbow.streams.wire import Chunk
 from storage_agent.membership.journal import STORE
 from storage_agent.replication.source.deletions import DeletionNotice
+from storage_agent.request_key import RequestKey
 from storage_agent.streams.segments import empty_batch
 from storage_agent.streams.state import State
 from storage_agent.streams.streams import REPLICA_PREFIX, Stream
@@ -170,7 +171,7 @@ class Replica:
         if chunk.rows.num_rows:
             # If an append was stored although it seemed to fail, this key finds it, however many
             # rows it had: then the log's frontier is the position to go on from.
-            key = f"replica-{log.frontier}"
+            key = RequestKey(f"replica-{log.frontier}")
             await self._stream.writer.append(chunk.rows, epoch=log.epoch, key=key, frontier=reached)
             if log.frontier != reached:
                 raise UnavailableError(

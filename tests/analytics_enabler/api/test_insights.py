@@ -13,10 +13,10 @@ from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
 from mistbow.errors import (
-    ConflictError,
     InvalidQueryError,
     InvalidRequestError,
     NotFoundError,
+    ReusedKeyError,
 )
 from tests.analytics_enabler.conftest import SharedSite
 from tests.support.conditions import eventually
@@ -57,7 +57,7 @@ def test_submit_with_same_key_deploys_once(lone_enabler: EnablerClient) -> None:
     first = lone_enabler.submit(QUERY, idempotency_key="k")
     assert lone_enabler.submit(QUERY, idempotency_key="k") == first
     assert len(lone_enabler.list()) == 1
-    with pytest.raises(ConflictError, match="other insights"):
+    with pytest.raises(ReusedKeyError, match="other insights"):
         lone_enabler.submit(TWO, idempotency_key="k")
     with pytest.raises(InvalidRequestError):
         lone_enabler.submit(QUERY, idempotency_key="k" * 201)

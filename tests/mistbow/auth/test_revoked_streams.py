@@ -1,12 +1,18 @@
-"""Answers that are streamed while their token is revoked."""
+"""Requests that wait, and answers that are streamed, while their token is revoked."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 from fastapi import APIRouter
 from pydantic import SecretStr
+from sse_starlette import EventSourceResponse
 from starlette.responses import StreamingResponse
 
 from mistbow.auth.rules import requires
@@ -17,6 +23,8 @@ from storage_agent.settings import AgentSettings
 from tests.support.http_server import served
 
 OWN = "of-the-fog"
+
+Endpoint = Callable[[], Awaitable[Any]]
 
 
 async def _ready() -> list[str]:
@@ -29,29 +37,107 @@ async def _endless() -> AsyncIterator[bytes]:
         await asyncio.sleep(0.1)
 
 
-def test_stream_of_a_revoked_token_ends_and_others_continue(tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Service:
+    """A served endpoint; ``headers``: those of the token that ``revoke`` revokes."""
+
+    url: str
+    headers: dict[str, str]
+    revoke: Callable[[], None]
+
+
+@contextmanager
+def service(
+    tmp_path: Path, path: str, endpoint: Endpoint, method: str = "GET"
+) -> Iterator[Service]:
+    """Serve one endpoint; yield its URL, a token for it, and a function that revokes the token."""
     file = tmp_path / "tokens.json"
     content, token = new_token_file().with_token("page", frozenset({"read"}), "", None)
     write_token_file(file, content)
     settings = AgentSettings(home=tmp_path / "home", token=SecretStr(OWN), tokens_file=file)
     app = create_service("test", settings, readiness=_ready)
     router = APIRouter()
+    router.add_api_route(path, requires("read")(endpoint), methods=[method])
+    app.include_router(router)
 
-    @router.get("/events")
-    @requires("read")
+    def revoke() -> None:
+        write_token_file(file, read_token_file(file).without_token("page"))
+
+    with served(app, http=BoundedProtocol) as url:
+        yield Service(url, {"Authorization": f"Bearer {token}"}, revoke)
+
+
+def test_stream_of_a_revoked_token_ends_and_others_continue(tmp_path: Path) -> None:
     async def events() -> StreamingResponse:
         return StreamingResponse(_endless())
 
-    app.include_router(router)
-    with served(app, http=BoundedProtocol) as url, httpx.Client(base_url=url, timeout=10) as client:
-        revoked, fog = ({"Authorization": f"Bearer {each}"} for each in (token, OWN))
+    with (
+        service(tmp_path, "/events", events) as served_events,
+        httpx.Client(base_url=served_events.url, timeout=10) as client,
+    ):
+        fog = {"Authorization": f"Bearer {OWN}"}
         with (
-            client.stream("GET", "/events", headers=revoked) as answer,
+            client.stream("GET", "/events", headers=served_events.headers) as answer,
             client.stream("GET", "/events", headers=fog) as other,
         ):
             parts, others = answer.iter_raw(), other.iter_raw()
             assert next(parts) == next(others) == b"event"
-            write_token_file(file, read_token_file(file).without_token("page"))
+            served_events.revoke()
             assert sum(1 for _ in parts) < 50
             assert sum(1 for _, _ in zip(range(20), others, strict=False)) == 20
-        assert client.get("/events", headers=revoked).status_code == 401
+        assert client.get("/events", headers=served_events.headers).status_code == 401
+
+
+def test_request_that_waits_is_answered_401_with_the_reason(tmp_path: Path) -> None:
+    waits = threading.Event()
+
+    async def wait() -> str:
+        waits.set()
+        await asyncio.sleep(60)
+        return "nothing"
+
+    with service(tmp_path, "/wait", wait) as waiting, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(httpx.get, f"{waiting.url}/wait", headers=waiting.headers, timeout=10)
+        assert waits.wait(10)
+        waiting.revoke()
+        answered = answer.result()
+        assert answered.status_code == 401
+        assert "was revoked or has expired" in answered.json()["error"]["message"]
+
+
+def test_silent_stream_of_events_ends_with_the_reason(tmp_path: Path) -> None:
+    async def silence() -> AsyncIterator[str]:
+        yield "first"
+        await asyncio.sleep(60)
+
+    async def events() -> EventSourceResponse:
+        return EventSourceResponse(silence(), ping=60)
+
+    with (
+        service(tmp_path, "/events", events) as silent,
+        httpx.stream("GET", f"{silent.url}/events", headers=silent.headers, timeout=10) as answer,
+    ):
+        lines = answer.iter_lines()
+        assert next(lines) == "data: first"
+        silent.revoke()
+        rest = [line for line in lines if line]
+        assert rest[0] == "event: revoked"
+        assert "was revoked or has expired" in rest[1]
+
+
+def test_change_of_a_token_that_is_revoked_meanwhile_is_not_interrupted(tmp_path: Path) -> None:
+    begun, stored = threading.Event(), []
+
+    async def change() -> str:
+        begun.set()
+        # Longer than the interval of the checks.
+        await asyncio.sleep(2.5)
+        stored.append(1)
+        return "stored"
+
+    with service(tmp_path, "/change", change, "POST") as slow, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(httpx.post, f"{slow.url}/change", headers=slow.headers, timeout=10)
+        assert begun.wait(10)
+        slow.revoke()
+        assert answer.result().json() == "stored"
+        assert stored == [1]

@@ -15,6 +15,7 @@ from storage_agent.agent.agent import Agent
 from storage_agent.http import points
 from storage_agent.http.points import GetBody, PutBody
 from storage_agent.records.bodies import RecordDeleteBody, RecordItem
+from storage_agent.request_key import RequestKey
 from tests.storage_agent.crashes.model import Log, Model, Point, Row
 from tests.storage_agent.crashes.observation import STREAMS, WORD, Series
 from tests.support.conditions import aeventually
@@ -83,7 +84,7 @@ class Put:
             )
             for at, (metric, entity, by) in enumerate(self.items)
         ]
-        await agent.put(PutBody(body), moment.key)
+        await agent.put(PutBody(body), RequestKey(moment.key))
 
     def apply(self, model: Model, moment: Moment) -> Model:
         now = moment.now
@@ -134,7 +135,7 @@ class PutRecords:
             RecordItem(key, msgspec.Raw(str(moment.value(at)).encode()), moment.now + by)
             for at, (key, by) in enumerate(self.items)
         ]
-        await agent.records.put(WORD, items, moment.key)
+        await agent.records.put(WORD, items, RequestKey(moment.key))
 
     def apply(self, model: Model, moment: Moment) -> Model:
         rows = [
@@ -201,7 +202,7 @@ class Append:
         rows = pa.record_batch([pa.array(values, pa.int64())], ROWS)
         with contextlib.suppress(NotFoundError):
             writer = (await agent.streams.get(self.name)).writer
-            await writer.append(rows, key=moment.key, frontier=self.frontier)
+            await writer.append(rows, key=RequestKey(moment.key), frontier=self.frontier)
 
     def apply(self, model: Model, moment: Moment) -> Model:
         log = model.streams[self.name]

@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mistbow.errors import UnavailableError
+from storage_agent.request_key import RequestKey
 from storage_agent.store_and_forward.spool import Spool
 
 # The tests kill agents' spools, and read them again, for seconds.
@@ -47,7 +48,7 @@ def set_aside(folder: Path) -> list[bytes]:
 async def fill(path: Path) -> Spool:
     spool = Spool(path, 2**24)
     for key, content in ALL.items():
-        await spool.append(key, content, 1)
+        await spool.append(RequestKey(key), content, 1)
     return spool
 
 
@@ -60,13 +61,13 @@ async def drained(path: Path) -> dict[str, bytes]:
         await spool.open()
         while spool.bodies:
             some = await spool.next(50, 2**20)
-            found |= {each.key: each.body for each in some}
+            found |= {each.key.text: each.body for each in some}
             order += [each.id for each in some]
             await spool.remove(some)
         assert order == sorted(order)
         # It takes bodies again.
-        await spool.append("new", b"{}", 1)
-        assert await spool.status("new") == "waiting"
+        await spool.append(RequestKey("new"), b"{}", 1)
+        assert await spool.status(RequestKey("new")) == "waiting"
         if len(found) < _BODIES:
             assert await spool.damaged()
     finally:
@@ -134,7 +135,7 @@ async def test_torn_end_of_the_log_is_damage_only_if_the_body_was_acknowledged(
 ) -> None:
     spool = await fill(tmp_path / "spool.db")
     before = acknowledged_of(tmp_path / "spool.db").read_bytes()
-    await spool.append("last", b"{}", 1)
+    await spool.append(RequestKey("last"), b"{}", 1)
     path = tmp_path / "copy" / "spool.db"
     path.parent.mkdir()
     shutil.copyfile(tmp_path / "spool.db", path)

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from mistbow.client.agent import AgentClient
+from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 from storage_agent.store_and_forward.spool import Spool
 from storage_agent.streams import idempotency_keys
@@ -25,8 +26,9 @@ def test_key_is_recognized_during_an_outage_and_after(
     monkeypatch.setattr(idempotency_keys, "MAX_KEYS", 2)
     values = count()
 
-    def put(key: str | None = None) -> int:
-        point = {"metricID": "m", "entityID": "e", "val": next(values), "timestamp": clock.now}
+    def put(key: str | None = None, val: int = 0) -> int:
+        value = next(values) if key is None else val
+        point = {"metricID": "m", "entityID": "e", "val": value, "timestamp": clock.now}
         headers = {} if key is None else {"Idempotency-Key": key}
         body = {"monitoring": [point]}
         # Storing is tried for a while before a body goes to the spool.
@@ -45,11 +47,13 @@ def test_key_is_recognized_during_an_outage_and_after(
             gate.shut()
             eventually(lambda: put("missed") == 202, what="Ignite is missed")
             assert put("before") == 200
+            assert [put(key, val=1) for key in ("before", "missed")] == [422, 422]
             assert [put(f"key {n}") for n in range(6)] == [202] * 6
             assert [put("missed"), put("key 0"), put("key 5")] == [202] * 3
             gate.open()
             eventually(lambda: put() == 200, what="points are stored at once again")
             at_once = stored()
+            assert [put("missed", val=1), put("key 5", val=1)] == [422, 422]
             assert [put("missed"), put("key 0"), put("key 5")] == [200] * 3
             assert stored() == at_once
             client.close()
@@ -59,15 +63,20 @@ async def test_spool_removes_bodies_that_are_stored(tmp_path) -> None:
     path = tmp_path / "spool.db"
     spool = Spool(path, 2**20)
     for key in "abac":
-        await spool.append(key, b"{}", 1)
+        await spool.append(RequestKey(key), b"{}", 1)
     assert spool.bodies == 3
-    await spool.remove_stored("b".__eq__)
-    assert [each.key for each in await spool.next(9, 9)] == ["a", "c"]
+    await spool.remove_stored(RequestKey("b").__eq__)
+    assert [each.key.text for each in await spool.next(9, 9)] == ["a", "c"]
     await spool.remove(await spool.next(1, 9))
     await spool.close()
     again = Spool(path, 2**20)
-    assert [await again.status(key) for key in "abcd"] == ["stored", "stored", "waiting", None]
-    await again.append("a", b"{}", 1)
+    assert [await again.status(RequestKey(key)) for key in "abcd"] == [
+        "stored",
+        "stored",
+        "waiting",
+        None,
+    ]
+    await again.append(RequestKey("a"), b"{}", 1)
     assert again.bodies == 1
     await again.close()
 
@@ -80,16 +89,16 @@ async def test_keys_of_spooled_bodies_age_by_the_monotonic_clock(
         "storage_agent.store_and_forward.spool_file.time", SimpleNamespace(monotonic=lambda: now)
     )
     spool = Spool(tmp_path / "spool.db", 2**20)
-    await spool.append("a", b"{}", 1)
+    await spool.append(RequestKey("a"), b"{}", 1)
     await spool.remove(await spool.next(1, 9))
     await spool.close()
     now = 5.0  # the node was started again
     spool = Spool(tmp_path / "spool.db", 2**20)
-    assert await spool.status("a") == "stored"
+    assert await spool.status(RequestKey("a")) == "stored"
     now += 599
-    assert await spool.status("a") == "stored"
+    assert await spool.status(RequestKey("a")) == "stored"
     now += 2
-    assert await spool.status("a") is None
+    assert await spool.status(RequestKey("a")) is None
     await spool.close()
 
 
@@ -101,7 +110,7 @@ def test_keys_age_only_while_there_are_appends(monkeypatch: pytest.MonkeyPatch) 
     keys.record({"k": answer})
     now = 10_000.0  # without Ignite
     keys.record({"l": answer, f"{INTERNAL_PREFIX}1": answer})
-    assert "k" in keys
+    assert keys.get(RequestKey("k")) == answer
     for _ in range(200):
         now += 4.0
         keys.record({})
@@ -112,8 +121,8 @@ async def test_damaged_spool_is_moved_aside(tmp_path) -> None:
     path = tmp_path / "spool.db"
     path.write_bytes(b"this is no database" * 500)
     spool = Spool(path, 2**20)
-    await spool.append("a", b"{}", 1)
-    assert await spool.status("a") == "waiting"
+    await spool.append(RequestKey("a"), b"{}", 1)
+    assert await spool.status(RequestKey("a")) == "waiting"
     await spool.close()
     [damaged] = tmp_path.glob("spool.db.damaged-*")
     assert damaged.read_bytes().startswith(b"this is no database")

@@ -13,6 +13,7 @@ from mistbow.streams.events import REMOVED, event_rows
 from mistbow.streams.schemas import EVENTS, POINTS
 from storage_agent.agent.config import ConfigCell, ConfiguredPolicies
 from storage_agent.ignite.client import HISTORICAL
+from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 from storage_agent.streams import compaction
 from storage_agent.streams.log import StreamLog, remove_data
@@ -297,12 +298,12 @@ async def test_interrupted_compaction_leaves_no_keys(
 async def test_idempotency_keys_survive_compaction(opener: Opener, clock: ManualClock) -> None:
     stream = await opener.open()
     for i in range(22):
-        await stream.writer.append(rows(i), key=f"k{i}")
+        await stream.writer.append(rows(i), key=RequestKey(f"k{i}"))
     await keep_all(keeper(clock, stream.log))
     again = await opener.open()
     assert len(again.log.index) < 10
     for i in range(22):
-        assert (await again.writer.append(rows(i), key=f"k{i}")).first == i
+        assert (await again.writer.append(rows(i), key=RequestKey(f"k{i}"))).first == i
     assert again.log.head == 22
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from mistbow.errors import FencedError
 from mistbow.streams.schemas import POINTS
+from storage_agent.request_key import RequestKey
 from storage_agent.streams import log
 from storage_agent.streams.segments import Segment
 from storage_agent.streams.state import State
@@ -46,8 +47,8 @@ async def test_segments_are_read_in_parts_of_limited_size(
 
 async def test_repeated_key_in_one_group_is_stored_once(opener: Opener) -> None:
     stream = await opener.open()
-    keys = ["a", "a", "b", "a", None, None]
-    answers = await asyncio.gather(*(stream.writer.append(rows(1), key=key) for key in keys))
+    keys = [*map(RequestKey, "aaba"), None, None]
+    answers = await asyncio.gather(*(stream.writer.append(rows(1), key=each) for each in keys))
     assert len({answer.first for answer in answers}) == 4
     assert stream.log.head == 4
 

@@ -1,0 +1,34 @@
+"""The idempotency key of a request, which also identifies the body of the request."""
+
+from dataclasses import dataclass, replace
+
+from mistbow.auth.callers import Caller
+from mistbow.errors import ReusedKeyError
+
+
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """The idempotency key of a request, and the digest of the request's body.
+
+    ``digest``: 0: unknown, or a part of the key itself.
+    """
+
+    text: str
+    digest: int = 0
+
+    def of(self, caller: Caller) -> "RequestKey":
+        """Return the key with the caller's name; see ``Caller.scoped_key``."""
+        return replace(self, text=caller.scoped_key(self.text))
+
+    def check(self, digest: int) -> None:
+        """Raise ``ReusedKeyError`` if an earlier request with this key had another body.
+
+        ``digest``: the digest of the earlier request's body; 0: unknown.
+        """
+        if self.digest and digest and self.digest != digest:
+            key = self.text.rpartition("\n")[2]
+            raise ReusedKeyError(
+                f"the Idempotency-Key {key!r} was already used for another body, "
+                "so nothing of this body was stored",
+                hint="Send a new key with each new body, and the same key only to repeat a body.",
+            )
