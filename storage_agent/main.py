@@ -12,6 +12,7 @@ from mistbow.runtime.collection import exclude_from_collection, slow_collections
 from mistbow.service import create_service, serve
 from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
+from storage_agent.agent.clock_steps import ExpiryClock
 from storage_agent.api.answers import ANSWERS
 from storage_agent.api.backups import backups_routes
 from storage_agent.api.cluster import cluster_routes
@@ -39,12 +40,14 @@ def create_app(
     settings: AgentSettings,
     clock: Clock = system_clock,
     on_recovered: Callable[[], None] = lambda: None,
+    expiry_clock: Clock | None = None,
 ) -> FastAPI:
     """Return the web application of an agent, which connects to Ignite when the server starts.
 
-    ``on_recovered``: called once when the agent has read the data of its site.
+    ``on_recovered``: called once when the agent has read the data of its site. ``expiry_clock``:
+    the clock by which rows expire; None: ``clock``.
     """
-    agent = Agent(settings, clock, on_recovered)
+    agent = Agent(settings, clock, on_recovered, expiry_clock)
     hot_routes = HotRoutes(VIA.lower().encode())
     times = Timestamps(settings.timestamp_unit)
 
@@ -88,6 +91,8 @@ def main(settings: AgentSettings | None = None) -> None:
     settings = settings or AgentSettings()
     # Threads that work in Python let the event loop run after this time; the default is 5 ms.
     sys.setswitchinterval(_SWITCH_S)
-    app = create_app(settings, on_recovered=exclude_from_collection)
+    app = create_app(
+        settings, on_recovered=exclude_from_collection, expiry_clock=ExpiryClock(system_clock)
+    )
     with slow_collections_excluded():
         serve(app, "agent", settings.agent_port, settings)

@@ -1,13 +1,16 @@
 """Routes for the latest results of a deployment, and for following new results."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from itertools import chain
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
 from fastapi import APIRouter, Depends, Header, Query, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.concurrency import iterate_in_threadpool
+from starlette.responses import StreamingResponse
 
 from analytics.insight_models import Results
 from analytics_enabler.api.dependencies import proxied_to_owner
@@ -20,17 +23,20 @@ from analytics_enabler.results.cursor import Start, decode_cursor, encode_cursor
 from analytics_enabler.results.export import MEDIA_TYPES, FileFormat, export
 from analytics_enabler.results.follower import ResultFollower
 from analytics_enabler.results.follower_limit import FollowerLimit
-from analytics_enabler.results.reader import ResultReader
+from analytics_enabler.results.reader import LatestResults, ResultReader
 from analytics_enabler.results.selection import select
 from analytics_enabler.results.streams import ResultStreams
 from mistbow.auth.callers import current_caller
 from mistbow.auth.rules import requires
 from mistbow.client.fields import MAX_TIMESTAMP_MS
-from mistbow.errors import InvalidRequestError, NotFoundError
+from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError
 from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
 
 PING_S = 15
+_MAX_WHOLE_ROWS = 1000
+"""The number of results up to which an answer is not sent in parts."""
+
 _MAX_INT64 = 2**63 - 1
 
 Time = Annotated[int | None, Query(ge=0, le=_MAX_INT64)]
@@ -60,7 +66,7 @@ def results_router(
 
     @router.get("", response_model=Results)
     @requires("read")
-    @raises(NotFoundError)
+    @raises(NotFoundError, TooLargeError)
     async def results(
         deployment_id: str,
         insight: str | None = None,
@@ -98,7 +104,6 @@ def results_router(
         starts = await reader.starts(selection)
         latest = await reader.latest(selection, start=start, end=end, limit=limit)
         answer: dict[str, Any] = {
-            "results": latest.rows,
             "next": encode_cursor(starts),
             "missing_sites": latest.missing_sites,
         }
@@ -106,11 +111,14 @@ def results_router(
             is_settled = not unsettled and not latest.missing_sites
             answer = {**answer, "settled": is_settled, "unsettled": unsettled}
         # Validation of the rows would take longer than reading them.
-        return Response(msgspec.json.encode(answer), media_type="application/json")
+        parts = _encode(latest, answer)
+        if latest.table.num_rows <= _MAX_WHOLE_ROWS:
+            return Response(b"".join(parts), media_type="application/json")
+        return StreamingResponse(iterate_in_threadpool(parts), media_type="application/json")
 
     @router.get("/download")
     @requires("read")
-    @raises(NotFoundError)
+    @raises(NotFoundError, TooLargeError)
     async def download(
         deployment_id: str,
         format: Annotated[FileFormat, Query(description="The format of the file.")] = "csv",
@@ -126,7 +134,8 @@ def results_router(
         start, end = _read_span(times, start, end)
         selection = select(deployments.find(deployment_id), insight, current_caller())
         latest = await reader.latest(selection, start=start, end=end, limit=limit)
-        content = await asyncio.to_thread(export, latest.rows, format)
+        rows = chain.from_iterable(latest.batches())
+        content = await asyncio.to_thread(export, rows, format)
         name = f"{deployment_id}{'' if insight is None else f'-{insight}'}.{format}"
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
         if latest.missing_sites:
@@ -162,6 +171,16 @@ def results_router(
         return EventSourceResponse(_events(follower), ping=PING_S)
 
     return router
+
+
+def _encode(latest: LatestResults, more: Mapping[str, Any]) -> Iterator[bytes]:
+    """Yield the parts of the JSON answer with results; ``more``: its other fields."""
+    separator = b""
+    yield b'{"results":['
+    for rows in latest.batches():
+        yield separator + msgspec.json.encode(rows)[1:-1]
+        separator = b","
+    yield b"]," + msgspec.json.encode(more)[1:]
 
 
 def _read_span(

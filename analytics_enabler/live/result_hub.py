@@ -15,7 +15,7 @@ from analytics_enabler.results.cursor import Since
 from analytics_enabler.results.follower import ResultFollower
 from analytics_enabler.results.reader import ResultReader
 from analytics_enabler.results.selection import ResultSelection, select
-from analytics_enabler.results.streams import ResultStreams
+from analytics_enabler.results.streams import ResultStreams, TooManyRowsError
 from mistbow.auth.callers import FOG, Caller
 from mistbow.errors import MistbowError
 from mistbow.runtime.tasks import cancel_and_wait
@@ -235,8 +235,11 @@ class ResultHub:
         """Send the stored results that were computed since a time, or the event ``gap``."""
         rows: list[dict[str, Any]] = []
         for group, part in selection.groups.items():
-            found = await self._streams.computed_since(group, part, Since(after))
-            if len(rows) + found.num_rows > MAX_REPLAYED:
+            try:
+                found = await self._streams.computed_since(group, part, Since(after))
+            except TooManyRowsError:
+                found = None
+            if found is None or len(rows) + found.num_rows > MAX_REPLAYED:
                 gap = {"deployment_id": deployment_id, "since": after}
                 subscriber.queue.put_first(encode_json("gap", gap, self._clock()))
                 return

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ MEDIA_TYPES: Mapping[FileFormat, str] = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
+
+_GROUP_ROWS = 10_000
 
 SCHEMA = pa.schema(
     [
@@ -42,10 +45,12 @@ def export(rows: Iterable[Mapping[str, Any]], form: FileFormat) -> bytes:
 
     In CSV, lists are JSON.
     """
-    flat = [{**row, "key": json.dumps(row["key"], ensure_ascii=False)} for row in rows]
+    flat = ({**row, "key": json.dumps(row["key"], ensure_ascii=False)} for row in rows)
     if form == "parquet":
         sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_pylist(flat, schema=SCHEMA), sink, compression="zstd")
+        with pq.ParquetWriter(sink, SCHEMA, compression="zstd") as file:
+            while group := list(islice(flat, _GROUP_ROWS)):
+                file.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
     text = io.StringIO()
     writer = csv.writer(text)

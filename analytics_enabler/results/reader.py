@@ -5,16 +5,25 @@ enough results.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from analytics_enabler.groups import Group
 from analytics_enabler.results.cursor import Since, Start
 from analytics_enabler.results.selection import ResultSelection
-from analytics_enabler.results.streams import ResultStreams, SiteUnreachableError
+from analytics_enabler.results.streams import (
+    MAX_READ_BYTES,
+    ResultStreams,
+    SiteUnreachableError,
+    TooManyRowsError,
+)
 from mistbow.clock import Clock
+from mistbow.errors import TooLargeError
 from mistbow.streams.results import current_results, latest_revisions
+from mistbow.streams.schemas import RESULT_ROWS
 
 FIRST_TICKS = 64
 MIN_FIRST_MS = 60_000
@@ -25,15 +34,28 @@ GROWTH = 4
 T = TypeVar("T")
 
 
+MAX_ANSWER_BYTES = 32 * 2**20
+"""The maximum size (in Arrow) of the results of one answer; in JSON they take a few times more."""
+
+_BATCH_ROWS = 1000
+_ORDER = [("ts", "ascending"), ("insight", "ascending"), ("key", "ascending")]
+
+
 @dataclass(frozen=True, slots=True)
 class LatestResults:
-    """The latest results in the order of time, in the form that the API returns.
+    """The latest results (``RESULT_ROWS``) of a selection, in the order of time.
 
     ``missing_sites``: the names of the unreachable sites, whose results are not included.
     """
 
-    rows: list[dict[str, Any]]
+    selection: ResultSelection
+    table: pa.Table
     missing_sites: list[str]
+
+    def batches(self) -> Iterator[list[dict[str, Any]]]:
+        """Yield the results in the form that the API returns, a number of them at a time."""
+        for batch in self.table.to_batches(max_chunksize=_BATCH_ROWS):
+            yield [self.selection.shown(row) for row in batch.to_pylist()]
 
 
 class ResultReader:
@@ -46,17 +68,19 @@ class ResultReader:
     async def latest(
         self, selection: ResultSelection, *, start: int | None, end: int | None, limit: int
     ) -> LatestResults:
-        """Return the latest ``limit`` results with ``start <= ts <= end`` (None: no bound)."""
+        """Return the latest ``limit`` results with ``start <= ts <= end`` (None: no bound).
 
-        async def read(group: Group, part: ResultSelection) -> list[dict[str, Any]]:
+        Raises ``TooLargeError`` if the results have more than ``MAX_ANSWER_BYTES``.
+        """
+
+        async def read(group: Group, part: ResultSelection) -> pa.Table:
             return await self._latest(group, part, start, end, limit)
 
         by_group, missing = await _read_groups(selection, read)
-        rows = sorted(
-            (row for rows in by_group.values() for row in rows),
-            key=lambda row: (row["ts"], row["insight"], row["key"]),
-        )
-        return LatestResults([selection.shown(row) for row in rows[-limit:]], missing)
+        tables = [RESULT_ROWS.empty_table(), *by_group.values()]
+        found = _last(pa.concat_tables(tables).sort_by(_ORDER), limit)
+        _check_size(found)
+        return LatestResults(selection, found, missing)
 
     async def revisions(
         self, selection: ResultSelection, starts: Mapping[str, Start]
@@ -70,9 +94,15 @@ class ResultReader:
             position = starts.get(group.id, 0)
             if isinstance(position, Since) or not position:
                 return []
-            lower = max(self._clock() - _first_range_ms(part), part.since + 1)
-            rows = await self._streams.rows(group, part, lower, None, position)
-            return latest_revisions(rows).to_pylist()  # type: ignore[no-any-return]
+            span = _first_range_ms(part)
+            while span:
+                lower = max(self._clock() - span, part.since + 1)
+                try:
+                    rows = await self._streams.rows(group, part, lower, None, position)
+                    return latest_revisions(rows).to_pylist()  # type: ignore[no-any-return]
+                except TooManyRowsError:
+                    span //= 2
+            return []
 
         by_group, _ = await _read_groups(selection, read)
         rows = [row for rows in by_group.values() for row in rows]
@@ -89,23 +119,69 @@ class ResultReader:
 
     async def _latest(
         self, group: Group, part: ResultSelection, start: int | None, end: int | None, limit: int
-    ) -> list[dict[str, Any]]:
-        results: list[dict[str, Any]] = []
+    ) -> pa.Table:
+        found = RESULT_ROWS.empty_table()
         oldest = max(part.since + 1, start or 0)
         if end is not None and end < oldest:
-            return []
+            return found
+        head = await self._streams.head(group)
         upper = end
-        span = _first_range_ms(part)
+        span, growth = _first_range_ms(part), GROWTH
         lower = (self._clock() if end is None else end) - span
-        while len(results) < limit:
+        while found.num_rows < limit:
             lower = max(lower, oldest)
-            rows = current_results(await self._streams.rows(group, part, lower, upper))
-            results = [*part.visible(rows), *results]
+            try:
+                rows = await self._streams.rows(group, part, lower, upper, head)
+            except TooManyRowsError:
+                last = self._clock() if upper is None else upper
+                if lower >= last:
+                    raise _too_many_at(last) from None
+                span, growth = (last - lower) // 2, 1
+                lower = last - span
+                continue
+            earlier = part.visible_table(_conform(current_results(rows)))
+            found = _last(pa.concat_tables([earlier, found]), limit)
+            _check_size(found)
             if lower <= oldest:
                 break
-            upper, span = lower - 1, span * GROWTH
+            upper, span = lower - 1, max(span * growth, 1)
             lower = upper - span
-        return results[-limit:]
+        return found
+
+
+def _conform(rows: pa.Table) -> pa.Table:
+    """Return rows with the columns of today; those that an earlier version lacks are null."""
+    columns = [
+        rows[field.name].cast(field.type)
+        if field.name in rows.schema.names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in RESULT_ROWS
+    ]
+    return pa.table(columns, schema=RESULT_ROWS)
+
+
+def _last(rows: pa.Table, limit: int) -> pa.Table:
+    """Return the last ``limit`` rows, without the memory of the others."""
+    if rows.num_rows <= limit:
+        return rows
+    return rows.take(pa.array(range(rows.num_rows - limit, rows.num_rows), pa.int64()))
+
+
+def _check_size(rows: pa.Table) -> None:
+    if rows.nbytes > MAX_ANSWER_BYTES:
+        fitting = max(1, rows.num_rows * MAX_ANSWER_BYTES // rows.nbytes)
+        raise TooLargeError(
+            f"the latest {rows.num_rows} results have more than {MAX_ANSWER_BYTES} bytes",
+            hint=f"Send a limit of about {fitting}, and a to before the first of these results for "
+            "earlier ones; or only one insight, or a shorter time by from and to.",
+        )
+
+
+def _too_many_at(time: int) -> TooLargeError:
+    return TooLargeError(
+        f"the results at the time {time} have more than {MAX_READ_BYTES} bytes",
+        hint="Send insight, the name of only one insight, or read the stream of results in pages.",
+    )
 
 
 def _first_range_ms(selection: ResultSelection) -> int:

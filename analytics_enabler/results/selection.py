@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.groups import Group
 from mistbow.auth.callers import Caller
 from mistbow.errors import NotFoundError
 from mistbow.streams.results import result_fields
+
+_MAX_INT64 = 2**63 - 1
 
 MAX_MATCHED = 100
 """The maximum number of uids in the URL of a request; more uids would make the URL too long."""
@@ -70,6 +73,18 @@ class ResultSelection:
         for uid, generation in self.generations.items():
             parts[generation.group][uid] = generation
         return {group: ResultSelection(parts[group]) for group in sorted(parts, key=lambda g: g.id)}
+
+    def visible_table(self, rows: pa.Table) -> pa.Table:
+        """Return the rows that ``visible`` yields, as a table."""
+        generations = self.generations.values()
+        number = pc.index_in(rows["insight"], value_set=pa.array(self.generations, pa.string()))
+        since = pa.array([each.since for each in generations], pa.int64())
+        until = pa.array(
+            [_MAX_INT64 if each.until is None else each.until for each in generations], pa.int64()
+        )
+        is_after = pc.greater(rows["ts"], pc.take(since, number))
+        # Null, and so not selected, for other insights.
+        return rows.filter(pc.and_(is_after, pc.less_equal(rows["ts"], pc.take(until, number))))
 
     def visible(self, rows: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
         """Yield the stored rows of the selected generations; the column ``insight`` is the uid.

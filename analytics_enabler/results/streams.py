@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,6 +19,14 @@ PATIENCE_S = 5.0
 
 LAG_MS = 10_000
 """The assumed maximum time (ms) from a tick to the computation of the results at this tick."""
+
+
+MAX_READ_BYTES = 64 * 2**20
+"""The maximum size (in Arrow) of the rows of one read."""
+
+
+class TooManyRowsError(Exception):
+    """The error that the rows of one read take more than ``MAX_READ_BYTES``."""
 
 
 class SiteUnreachableError(Exception):
@@ -63,40 +71,24 @@ class ResultStreams:
         selection: ResultSelection,
         lower: int,
         upper: int | None,
-        end: int | None = None,
+        end: int,
     ) -> pa.Table:
         """Return the stored rows with ``lower <= ts <= upper`` at positions below ``end``.
 
-        ``upper`` and ``end``: None: no bound. If the stream does not exist, there are no rows.
+        ``upper``: None: no bound. ``end``: at most the head. Raises ``TooManyRowsError`` for too
+        many rows.
         """
-        async with _reaching(group):
-            try:
-                rows = await self._at(group).read(
-                    group.results,
-                    0,
-                    end,
-                    match=selection.match,
-                    min_ts=lower,
-                    max_ts=upper,
-                )
-            except NotFoundError:
-                # No result was written yet.
-                return RESULT_ROWS.empty_table()
-            return rows.table
+        return await self._read(group, selection, 0, end, lower, upper)
 
     async def computed_since(
         self, group: Group, selection: ResultSelection, since: Since
     ) -> pa.Table:
-        """Return the stored rows that were computed since a time, and possibly earlier rows."""
-        start = await self.since(group, since.time)
-        async with _reaching(group):
-            try:
-                rows = await self._at(group).read(
-                    group.results, start, match=selection.match, min_ts=selection.since + 1
-                )
-            except NotFoundError:
-                return RESULT_ROWS.empty_table()
-            return rows.table
+        """Return the stored rows that were computed since a time, and possibly earlier rows.
+
+        Raises ``TooManyRowsError`` for too many rows.
+        """
+        start, head = await self.since(group, since.time), await self.head(group)
+        return await self._read(group, selection, start, head, selection.since + 1, None)
 
     def follow(
         self, group: Group, selection: ResultSelection, start: int
@@ -105,6 +97,33 @@ class ResultStreams:
         return self._at(group).follow(
             group.results, start, match=selection.match, min_ts=selection.since + 1
         )
+
+    async def _read(
+        self,
+        group: Group,
+        selection: ResultSelection,
+        start: int,
+        end: int,
+        lower: int,
+        upper: int | None,
+    ) -> pa.Table:
+        batches: list[pa.RecordBatch] = []
+        size = 0
+        if end <= start:
+            return RESULT_ROWS.empty_table()
+        async with _reaching(group):
+            chunks = self._at(group).chunks(
+                group.results, start, end, match=selection.match, min_ts=lower, max_ts=upper
+            )
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    batches.append(chunk.rows)
+                    size += chunk.rows.nbytes
+                    if size > MAX_READ_BYTES:
+                        raise TooManyRowsError
+                    if chunk.position.next >= end:
+                        break
+        return pa.Table.from_batches(batches)
 
     def _at(self, group: Group) -> AsyncAgentClient:
         return self.agent if group.scope is None else self.agent.at(group.scope)

@@ -85,6 +85,7 @@ class AgentMethods:
     offset = Method(stream_calls.offset)
     read = Method(stream_calls.read)
     rows = Method(stream_calls.rows)
+    chunks = StreamMethod(stream_calls.chunks)
     follow = StreamMethod(stream_calls.follow)
     events = StreamMethod(stream_calls.events)
 

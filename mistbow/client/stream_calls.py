@@ -159,6 +159,17 @@ def read(
     return Call("GET", _path(name), _rows, params=without_none(params), repeatable=True)
 
 
+def chunks(name: str, start: int, end: int, **selection: Unpack[Selection]) -> StreamCall[Chunk]:
+    """Yield the rows from position ``start`` to before ``end`` in chunks, as they arrive.
+
+    The position of the last chunk is ``end``, or the head if that is lower; after it,
+    ``UnavailableError`` is raised, as if the connection had broken before.
+    """
+    params = without_none({"from": start, "to": end, **_params(selection)})
+    call = Call("GET", _path(name), no_answer, params=params)
+    return StreamCall(call, ArrowChunks(), f"the stream {name}")
+
+
 def follow(name: str, start: int = 0, **selection: Unpack[Selection]) -> StreamCall[Chunk]:
     """Yield the rows from position ``start`` on in chunks, and then new rows as they are stored.
 

@@ -15,6 +15,7 @@ from mistbow.streams.schemas import METADATA as METADATA_STREAM
 from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
+from storage_agent.agent.clock_steps import frontier_warnings
 from storage_agent.agent.config import ConfigCell
 from storage_agent.agent.disk_alarm import DiskAlarm
 from storage_agent.agent.recovery import RecoveredParts, Recovery, end_process
@@ -69,6 +70,7 @@ class Agent:
 
     ``clock``: returns the present time (ms), with which the agent recognizes late and future
     points. ``on_recovered``: called once when the data of this site has been read.
+    ``expiry_clock``: the clock by which rows expire; None: ``clock``.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Agent:
         settings: AgentSettings,
         clock: Clock = system_clock,
         on_recovered: Callable[[], None] = lambda: None,
+        expiry_clock: Clock | None = None,
     ) -> None:
         self._settings = settings
         self._on_recovered = on_recovered
@@ -95,6 +98,7 @@ class Agent:
         self._recovery = Recovery(
             settings,
             clock,
+            expiry_clock or clock,
             self._ignite,
             self.membership,
             self.guard,
@@ -146,6 +150,8 @@ class Agent:
     async def warnings(self) -> list[str]:
         """Return the problems that an operator should solve although the agent is ready."""
         alarms = [*self._disk.problems, *self.membership.skew.problems]
+        if self._parts is not None:
+            alarms += frontier_warnings(self._parts.raw.log.frontier, self._clock())
         return [*await self._points.spool_warnings(), *alarms]
 
     async def status(self) -> SiteStatus:

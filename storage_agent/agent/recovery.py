@@ -70,10 +70,14 @@ class SeriesOfSegments:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Recovers an agent's components; after an error, ``run`` may be called again."""
+    """Recovers an agent's components; after an error, ``run`` may be called again.
+
+    ``expiry_clock``: the clock by which rows expire.
+    """
 
     settings: AgentSettings
     clock: Clock
+    expiry_clock: Clock
     ignite: IgniteClient
     membership: FabricMembership
     guard: LossGuard
@@ -95,7 +99,7 @@ class Recovery:
         def limit() -> StorageLimit:
             return region.limit(config.storage_limit())
 
-        policies = ConfiguredPolicies(config, self.clock, usage)
+        policies = ConfiguredPolicies(config, self.expiry_clock, usage)
         streams = Streams(self.ignite, self.clock, self.settings.lateness_ms, policies.policy_of)
         self.ignite.expect(streams.expected_keys, end_process)
         try:

@@ -1,5 +1,6 @@
 """The enabler's results: reads of the latest results, and events for new results."""
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +14,9 @@ from httpx_sse import connect_sse
 
 from analytics.client.enabler import EnablerClient
 from analytics.insight_models import InsightStatus, Result
+from analytics_enabler.results import reader, streams
 from mistbow.client.agent import AgentClient
-from mistbow.errors import InvalidRequestError, NotFoundError
+from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError
 from mistbow.streams.schemas import RESULT_ROWS
 from tests.analytics_enabler.conftest import SharedSite
 from tests.support.conditions import eventually
@@ -96,6 +98,37 @@ def test_results_are_ordered_by_time_with_latest_revision(site: DeployedSite) ->
     assert site.values(insight="b") == [("b", 0, 2.0)]
     assert site.values(limit=2) == [("a", 1, 1.0), ("a", 2, 4.0)]
     assert site.values(start=site.first + 1, end=site.first + 1000) == [("a", 1, 1.0)]
+
+
+def test_results_are_read_in_shorter_times_if_they_are_many(
+    site: DeployedSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.write(*(site.row("a", tick, float(tick)) for tick in range(2500)))
+    everything = [("a", tick, float(tick)) for tick in range(2500)]
+    end = site.first + 2_499_000
+    monkeypatch.setattr(streams, "MAX_READ_BYTES", 10_000)
+    assert site.values(end=end, limit=100_000) == everything
+    assert site.values(end=end, limit=3) == everything[-3:]
+    monkeypatch.setattr(streams, "MAX_READ_BYTES", 10)
+    with pytest.raises(TooLargeError, match=f"the results at the time {end} have more"):
+        site.values(end=end)
+
+
+def test_answer_with_too_many_bytes_is_refused_with_a_limit_that_fits(
+    site: DeployedSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.write(*(site.row("a", tick, float(tick)) for tick in range(1500)))
+    everything = site.values(limit=100_000)
+    assert everything == [("a", tick, float(tick)) for tick in range(1500)]
+    monkeypatch.setattr(reader, "MAX_ANSWER_BYTES", 10_000)
+    for path in ("", "/download"):
+        url = f"{site.enabler.url}/api/insights/{site.id}/results{path}"
+        refused = httpx.get(url, params={"limit": 100_000})
+        assert refused.status_code == 413
+        fitting = re.search(r"limit of about (\d+)", refused.json()["error"]["hint"])
+        assert fitting is not None
+        assert httpx.get(url, params={"limit": fitting[1]}).is_success
+    assert site.values(limit=int(fitting[1])) == everything[-int(fitting[1]) :]
 
 
 def test_latest_results_are_found_far_back(site: DeployedSite) -> None:

@@ -1,19 +1,25 @@
-"""A sender with a clock ten minutes ahead affects neither its own data nor that of others."""
+"""Clocks that are wrong for a time: that of a sender, and that of the agent."""
 
 from dataclasses import dataclass
 from typing import Any
+
+import httpx
 
 from ignite_server.server import IgniteServer
 from mistbow.client import AgentClient, Point
 from mistbow.clock import system_clock
 from mistbow.streams.schemas import RAW
+from storage_agent.agent.clock_steps import ExpiryClock
+from storage_agent.main import create_app
 from storage_agent.settings import AgentSettings
 from tests.storage_agent.conftest import ManualClock
 from tests.support.agents import running_agent
 from tests.support.conditions import eventually
+from tests.support.http_server import served
 from tests.support.ignite import empty
 
 _AHEAD_MS = 600_000
+DAY_MS = 86_400_000
 _STEPS = 20
 _STEP_MS = 500
 _OTHERS = {"entity": ["right", "slow"]}
@@ -84,3 +90,63 @@ def test_agent_with_a_fast_clock_loses_no_points(
     assert seen == usual
     assert len(usual.rows) == 2 * _STEPS
     assert len(usual.late) == _STEPS // 5
+
+
+@dataclass
+class SteppedClock:
+    """A clock and a monotonic time that a test moves; ``pass_s`` moves both, as time does."""
+
+    now: int = _BEGIN
+    monotonic: float = 0.0
+
+    def pass_s(self, seconds: float) -> None:
+        self.now += int(seconds * 1000)
+        self.monotonic += seconds
+
+
+def test_step_forward_expires_rows_only_after_a_day() -> None:
+    stepped = SteppedClock()
+    expiry = ExpiryClock(lambda: stepped.now, lambda: stepped.monotonic)
+    stepped.pass_s(3600)
+    assert expiry() == stepped.now
+    stepped.now += 366 * DAY_MS
+    stepped.pass_s(3600)
+    assert expiry() == _BEGIN + 7_200_000
+    stepped.now -= 366 * DAY_MS
+    assert expiry() == stepped.now
+    stepped.now += 366 * DAY_MS
+    for _ in range(24):
+        assert expiry() < stepped.now
+        stepped.pass_s(3600)
+    assert expiry() == stepped.now
+    # A node that has no clock at its start, and gets the time of a server.
+    stepped.now -= 20_000 * DAY_MS
+    assert expiry() == stepped.now
+
+
+def test_agent_whose_clock_was_a_year_ahead_has_all_points_and_accepts_more(
+    settings: AgentSettings,
+) -> None:
+    clock = ManualClock(_BEGIN)
+    app = create_app(settings, clock, expiry_clock=ExpiryClock(clock))
+
+    def values() -> list[float]:
+        found = client.get("m", "e", start=_BEGIN - 1000, end=_BEGIN + 1000)
+        return [value.value for node in found for series in node.data for value in series.values]
+
+    with served(app) as url:
+        client = AgentClient(url)
+        eventually(lambda: httpx.get(f"{url}/readyz").is_success, what="the agent is ready")
+        for number in range(5):
+            client.put([Point("m", "e", _BEGIN + number, float(number))])
+        clock.now += 366 * DAY_MS
+        # Two rows, so that the maintenance may drop those before them.
+        for number in range(5, 7):
+            client.put([Point("m", "e", _BEGIN + number, float(number))])
+        assert values() == [float(number) for number in range(7)]
+        clock.now = _BEGIN
+        client.put([Point("m", "e", _BEGIN + 7, 7.0)])
+        assert values() == [float(number) for number in range(8)]
+        [warning] = httpx.get(f"{url}/readyz").json()["warnings"]
+        assert "the clock was set back" in warning
+        client.close()
