@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from analytics_enabler.fabric_view import FabricView
 from mistbow.client.agent import AsyncAgentClient
-from mistbow.clock import Clock
+from mistbow.clock import Clock, monotonic_clock
 from mistbow.errors import MistbowError
 from mistbow.streams.schemas import RAW
 
@@ -36,7 +36,12 @@ Attributes = Mapping[str, Collection[str]]
 class RecentAttributes:
     """The attributes of the newest points of all sites, read at most every ``MAX_AGE_MS``."""
 
-    def __init__(self, agent: AsyncAgentClient, fabric_view: FabricView, clock: Clock) -> None:
+    def __init__(
+        self,
+        agent: AsyncAgentClient,
+        fabric_view: FabricView,
+        clock: Clock = monotonic_clock,
+    ) -> None:
         self._agent = agent
         self._fabric_view = fabric_view
         self._clock = clock

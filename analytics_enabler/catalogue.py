@@ -15,7 +15,7 @@ from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.semantics import Schemas, StreamName
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.client.agent_model import NodeData
-from mistbow.clock import Clock
+from mistbow.clock import Clock, monotonic_clock
 from mistbow.errors import MistbowError, NotFoundError
 
 MAX_AGE_MS = 5_000
@@ -120,7 +120,12 @@ AnySeries = Iterable[SeriesLocation] | SeriesIndex
 class DataCatalogue:
     """The series at all sites, cached for ``MAX_AGE_MS``, and the columns of streams."""
 
-    def __init__(self, agent: AsyncAgentClient, fabric_view: FabricView, clock: Clock) -> None:
+    def __init__(
+        self,
+        agent: AsyncAgentClient,
+        fabric_view: FabricView,
+        clock: Clock = monotonic_clock,
+    ) -> None:
         self._agent = agent
         self._fabric_view = fabric_view
         self._clock = clock

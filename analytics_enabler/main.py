@@ -103,8 +103,8 @@ def create_app(
         settings.agent_url, credentials, ca=ca, max_connections=MAX_FOLLOWER_CONNECTIONS
     )
     fabric_view = FabricView(agent, clock, settings.selector)
-    catalogue = DataCatalogue(agent, fabric_view, clock)
-    attributes = RecentAttributes(agent, fabric_view, clock)
+    catalogue = DataCatalogue(agent, fabric_view)
+    attributes = RecentAttributes(agent, fabric_view)
 
     async def frontier() -> int:
         return (await agent.info(RAW)).frontier
@@ -136,7 +136,7 @@ def create_app(
     placed = EventJournal(agent, stream, group_placement_from_json, clock)
     placements = GroupPlacements(placed, clock)
     planner = Planner(agent, placements, settings.patience_ms)
-    driver = PlacementDriver(clock, settings.scheduler_settings)
+    driver = PlacementDriver(settings=settings.scheduler_settings)
     history = ExecutionHistory(decisions, driver, fabric_view)
     directory = DomainDirectory(domain, settings.selector, fabric_view)
     proxy = DomainProxy(directory, settings)
@@ -173,7 +173,7 @@ def create_app(
     agent_proxy = AgentProxy(settings.agent_url, settings)
     reader, cursors = ResultReader(ResultStreams(agent), clock), CursorClock(clock)
     result_hub = ResultHub(deployments, reader, ResultStreams(followed), cursors)
-    statuses = SiteStatuses(agent, fabric_view.reachable_sites, clock)
+    statuses = SiteStatuses(agent, fabric_view.reachable_sites)
     fog_view = FogView(reconciler, fabric_view, catalogue, agent, statuses, clock)
     fog_history = FogHistory(
         agent, domain_stream(FOG_HISTORY, domain), fog_view, lambda: role.is_active, clock

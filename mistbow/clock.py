@@ -16,6 +16,11 @@ def system_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
+def monotonic_clock() -> int:
+    """Return the milliseconds since a fixed time, for ages and pauses: no step affects it."""
+    return time.monotonic_ns() // 1_000_000
+
+
 def utc_now() -> datetime:
     """Return the machine's time in UTC."""
     return datetime.now(UTC)

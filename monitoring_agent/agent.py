@@ -16,6 +16,7 @@ from mistbow.errors import (
     ForbiddenError,
     InvalidRequestError,
     MistbowError,
+    ReusedKeyError,
     TooLargeError,
     UnsupportedError,
 )
@@ -70,7 +71,7 @@ class MonitoringAgent:
     """Runs each collector every ``interval_ms``, and sends the sampled points in order.
 
     Failed collections and failed requests to the storage agent are repeated; any other error ends
-    ``run``.
+    ``run``. ``on_empty``: called when all points of the buffer have been sent.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class MonitoringAgent:
         *,
         interval_ms: int,
         clock: Clock,
+        on_empty: Callable[[], None] = lambda: None,
     ) -> None:
         self._collectors = collectors
         self._sink = sink
@@ -91,6 +93,7 @@ class MonitoringAgent:
         self._read_requests = read_requests
         self._interval_s = interval_ms / 1000
         self._clock = clock
+        self._on_empty = on_empty
         self._begin = time.monotonic()
         self._has_sent = False
         self._refusals = 0
@@ -170,6 +173,7 @@ class MonitoringAgent:
     async def _send_oldest(self) -> float:
         batch = self._buffer.oldest()
         if batch is None:
+            self._on_empty()
             return math.inf
         if await self._send(batch):
             self._buffer.remove(batch)
@@ -187,6 +191,10 @@ class MonitoringAgent:
         """
         try:
             await self._sink.put(batch.points, idempotency_key=batch.key)
+        except ReusedKeyError:
+            # An earlier attempt stored the batch; a later version encodes it in another way.
+            log.info("batch_stored_before", points=len(batch.points))
+            return True
         except _FINAL_ERRORS as error:
             reason, may_split = error.message, isinstance(error, _ERRORS_OF_POINTS)
         except (ValueError, TypeError, OverflowError, msgspec.MsgspecError) as error:

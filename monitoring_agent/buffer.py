@@ -36,10 +36,17 @@ class Buffer:
             batch = Batch(str(uuid4()), tuple(points[start : start + step]))
             self._batches.append(batch)
             self._size += len(batch.points)
-        dropped = 0
-        while self._size > self._limit:
-            dropped += self._pop()
-        return dropped
+        return self._drop()
+
+    def restore(self, batches: Sequence[Batch]) -> int:
+        """Append batches of an earlier process, with their keys; return as ``add`` does."""
+        self._batches.extend(batches)
+        self._size += sum(len(batch.points) for batch in batches)
+        return self._drop()
+
+    def batches(self) -> list[Batch]:
+        """Return all batches, from the oldest on."""
+        return list(self._batches)
 
     def oldest(self) -> Batch | None:
         """Return the oldest batch without removing it; None: the buffer is empty."""
@@ -57,6 +64,12 @@ class Buffer:
             self._batches.popleft()
             for points in (batch.points[middle:], batch.points[:middle]):
                 self._batches.appendleft(Batch(str(uuid4()), points))
+
+    def _drop(self) -> int:
+        dropped = 0
+        while self._size > self._limit:
+            dropped += self._pop()
+        return dropped
 
     def _pop(self) -> int:
         count = len(self._batches.popleft().points)

@@ -15,9 +15,11 @@ from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.sampling.adaptive import SAMPLING_STREAM, SamplingRequest
 from mistbow.service import create_service, serve
 from mistbow.telemetry import get_logger
+from monitoring_agent import metrics
 from monitoring_agent.adaptive_sampling import AdaptiveSampler
 from monitoring_agent.agent import MonitoringAgent, ReadRequests
 from monitoring_agent.buffer import Buffer
+from monitoring_agent.buffer_file import BufferFile
 from monitoring_agent.collectors.interface import make_collectors
 from monitoring_agent.sampling_requests import parse_confidences, requests_of
 from monitoring_agent.settings import MonitorSettings
@@ -29,24 +31,29 @@ def create_app(settings: MonitorSettings) -> FastAPI:
     """Return the web service of a monitoring agent; the agent runs while the service runs."""
     credentials = service_credentials(settings.agent_url, settings.proof, "agent")
     client = AsyncAgentClient(settings.agent_url, credentials, ca=settings.client_tls)
+    buffer, file = Buffer(settings.buffer_points), BufferFile(settings.home / "monitor-buffer")
     agent = MonitoringAgent(
         make_collectors(settings),
         client,
-        Buffer(settings.buffer_points),
+        buffer,
         AdaptiveSampler(settings.interval_ms, _own_requests(settings)),
         request_reader(client),
         interval_ms=settings.interval_ms,
         clock=system_clock,
+        # Sent again after a crash, the batches of the file would be recognized for ten minutes.
+        on_empty=lambda: file.save(()),
     )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        metrics.DROPPED_POINTS.inc(buffer.restore(file.load()))
         running = asyncio.create_task(agent.run())
         running.add_done_callback(_end_unless_cancelled)
         try:
             yield
         finally:
             await cancel_and_wait([running])
+            file.save(buffer.batches())
             await client.close()
 
     async def readiness() -> list[str]:

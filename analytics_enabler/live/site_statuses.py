@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.client.operation_model import SiteStatus
-from mistbow.clock import Clock
+from mistbow.clock import Clock, monotonic_clock
 from mistbow.errors import MistbowError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 
@@ -23,7 +23,10 @@ class SiteStatuses:
     """Reads the status of each reachable site; ``reachable``: returns their names."""
 
     def __init__(
-        self, agent: AsyncAgentClient, reachable: Callable[[], Iterable[str]], clock: Clock
+        self,
+        agent: AsyncAgentClient,
+        reachable: Callable[[], Iterable[str]],
+        clock: Clock = monotonic_clock,
     ) -> None:
         self._agent = agent
         self._reachable = reachable
@@ -46,7 +49,7 @@ class SiteStatuses:
         sites, now = set(self._reachable()), self._clock()
         self._read_at = {site: at for site, at in self._read_at.items() if site in sites}
         self._statuses = {site: each for site, each in self._statuses.items() if site in sites}
-        due = [site for site in sites if now - self._read_at.get(site, 0) >= MIN_AGE_MS]
+        due = [site for site in sites if now - self._read_at.get(site, -MIN_AGE_MS) >= MIN_AGE_MS]
         due.sort(key=lambda site: (self._read_at.get(site, 0), site))
         await asyncio.gather(*(self._read(site) for site in due[:MAX_READS]))
 

@@ -9,7 +9,7 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import aiomqtt
@@ -24,6 +24,7 @@ from mistbow.tls import client_context
 from storage_agent import metrics
 from storage_agent.http.decode import decode_beside
 from storage_agent.http.points import PutBody
+from storage_agent.ingest.mqtt_limits import MessageQueue, bound_packets
 from storage_agent.ingest.payloads import BadMessageError, MessagePoints, parse_message
 from storage_agent.mqtt_topics import template_of
 from storage_agent.request_key import RequestKey
@@ -32,8 +33,11 @@ from storage_agent.settings import AgentSettings
 log = get_logger(__name__)
 
 _MAX_BATCH = 500
+_MAX_BATCH_BYTES = 4 * 2**20
 _MAX_QUEUED = 20_000
 """The maximum number of messages in memory; further messages of QoS 0 are dropped."""
+_MAX_HEADER_BYTES = 2**17
+"""More than the bytes of a packet beside its payload: the topic has at most 64 KiB."""
 _KEEPALIVE_S = 15
 _MAX_BACKOFF_S = 5.0
 _STABLE_S = 60.0
@@ -122,15 +126,14 @@ class MqttBridge:
             await self._store_all(client)
 
     async def _store_all(self, client: aiomqtt.Client) -> None:
-        messages = client.messages
-        overrun = False
+        messages, queue = client.messages, cast(MessageQueue, client._queue)
         async for first in messages:
-            overrun = overrun or len(messages) >= _MAX_QUEUED - 1
-            batch = [first]
-            while len(messages) and len(batch) < _MAX_BATCH:
+            batch, size = [first], len(first.payload)
+            while len(messages) and len(batch) < _MAX_BATCH and size < _MAX_BATCH_BYTES:
                 batch.append(await anext(messages))
+                size += len(batch[-1].payload)
             await self._store(client, batch)
-            if overrun and not len(messages):
+            if queue.has_overrun and not len(messages):
                 # The broker sends dropped messages of QoS 1 again after a reconnect.
                 raise UnavailableError("messages arrive faster than they are stored")
 
@@ -240,10 +243,12 @@ def _client(broker: SplitResult, settings: AgentSettings) -> aiomqtt.Client:
         clean_session=False,
         keepalive=_KEEPALIVE_S,
         max_queued_incoming_messages=_MAX_QUEUED,
+        queue_type=MessageQueue,
         tls_context=client_context(settings.tls_ca) if broker.scheme == "mqtts" else None,
     )
     # By default paho, below aiomqtt, acknowledges messages on arrival.
     client._client.manual_ack_set(True)
+    bound_packets(client._client, settings.max_body_bytes + _MAX_HEADER_BYTES)
     return client
 
 

@@ -11,7 +11,7 @@ from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Assignment, Job, Placement, Refusal
 from analytics_enabler.scheduling.model.snapshot import Fog
 from analytics_enabler.scheduling.sandbox.guard import Outcome, decide
-from mistbow.clock import Clock
+from mistbow.clock import Clock, monotonic_clock
 
 REFRESH_MS = 60_000
 """The age (ms) at which a decision is renewed even if the jobs and the fog are unchanged.
@@ -52,7 +52,9 @@ class PlacementDriver:
     ``reasons``: (job, task) -> what the newest decision improves by moving the task.
     """
 
-    def __init__(self, clock: Clock, settings: SchedulerSettings = _NO_SETTINGS) -> None:
+    def __init__(
+        self, clock: Clock = monotonic_clock, settings: SchedulerSettings = _NO_SETTINGS
+    ) -> None:
         self._clock = clock
         self._settings = settings
         self._fog = Fog(())

@@ -1,0 +1,50 @@
+"""The file with the points that wait while the monitoring agent is stopped."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from mistbow.telemetry import get_logger
+from monitoring_agent.buffer import Batch
+
+log = get_logger(__name__)
+
+_BATCHES = msgspec.msgpack.Decoder(list[Batch])
+
+
+class BufferFile:
+    """Stores batches with their idempotency keys, so that each is stored once after a restart."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def load(self) -> list[Batch]:
+        """Return the stored batches; a damaged file is moved aside, and logged."""
+        try:
+            return _BATCHES.decode(self._path.read_bytes())
+        except FileNotFoundError:
+            return []
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            aside = self._path.with_name(f"{self._path.name}.damaged")
+            log.error("buffer_file_damaged", moved_to=aside.name, error=str(error))
+            self._path.replace(aside)
+            return []
+
+    def save(self, batches: Sequence[Batch]) -> None:
+        """Store batches in place of those before; without batches, delete the file."""
+        if not batches:
+            self._path.unlink(missing_ok=True)
+            return
+        new = self._path.with_name(f"{self._path.name}.new")
+        try:
+            with new.open("wb") as file:
+                file.write(msgspec.msgpack.encode(batches))
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self._path)
+        except OSError as error:
+            points = sum(len(each.points) for each in batches)
+            log.error("buffer_file_write_failed", lost_points=points, error=str(error))
+            new.unlink(missing_ok=True)
