@@ -160,7 +160,7 @@ async def test_spool_that_was_removed_is_no_damage(tmp_path: Path) -> None:
     await (await fill(path)).close()
     remove(path)
     again = Spool(path, 2**24)
-    await again.append("new", b"{}", 1)
+    await again.append(RequestKey("new"), b"{}", 1)
     assert await again.damaged() == []
     await again.close()
 
