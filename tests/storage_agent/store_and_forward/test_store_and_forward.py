@@ -31,11 +31,12 @@ def service(ignite_alone: IgniteServer, tmp_path: Path) -> Iterator[Service]:
 
 
 def put(
-    url: str, entity: str, values: Sequence[float | str], key: str | None = None
+    url: str, entity: str, values: Sequence[float | str], key: str | None = None, at: int = 0
 ) -> httpx.Response:
-    now = system_clock()
+    """Store values from a time (ms) on; 0: the present time."""
+    begin = at or system_clock()
     items = [
-        {"metricID": "m", "entityID": entity, "val": value, "timestamp": now + number}
+        {"metricID": "m", "entityID": entity, "val": value, "timestamp": begin + number}
         for number, value in enumerate(values)
     ]
     headers = {} if key is None else {"Idempotency-Key": key}
@@ -59,15 +60,17 @@ def test_spooled_points_survive_restarts_and_are_stored_once_in_order(
     assert put(url, "a", range(3)).status_code == 200
     ignite_alone.kill()
     eventually(lambda: put(url, "b", range(1)).status_code == 202, what="Ignite is missed")
+    now = system_clock()
     for number in range(10):
-        answer = put(url, "a", range(3 + number, 4 + number), f"key {number}")
+        answer = put(url, "a", range(3 + number, 4 + number), f"key {number}", now + number)
         assert answer.status_code == 202
         assert "until Ignite is back" in answer.json()["message"]
     assert put(url, "odd", ["NaN", "-Inf", "stale"]).status_code == 202
     # Sent again, as by a sender that got no answer; and the agent dies in between.
     service.kill()
     service.start(ready=False)
-    assert put(url, "a", range(12, 13), "key 9").status_code == 202
+    assert put(url, "a", range(12, 13), "key 9", now + 9).status_code == 202
+    assert put(url, "a", range(99, 100), "key 9", now + 9).status_code == 422
     refused = put(url, "a", range(1)).json()
     assert refused["result"] == "OK"
     ignite_alone.start()
