@@ -103,7 +103,7 @@ async def test_restored_site_has_each_row_from_before_the_cut_of_a_backup_under_
         with pytest.raises(FencedError):
             client.append(RESULTS, result_rows(4), epoch=1)
         client.append(RESULTS, result_rows(5), epoch=client.claim(RESULTS).epoch)
-        # The keys of what was acknowledged before the cut are known, with the digests of the bodies.
+        # The keys from before the cut are known, with the digests of their bodies.
         repeated = before[-1]
         with pytest.raises(ReusedKeyError):
             client.put(
