@@ -87,11 +87,23 @@ def _build_if_outdated(engine: Any, base: str, console: Console, report: Report)
         report(f"there is no image {image.NAME} yet: building it")
         image.build(base, console)
         return
-    if "MISTBOW_IMAGE" in os.environ or labels.get(image.SOURCES) == image.digest_of_sources():
+    if "MISTBOW_IMAGE" in os.environ:
         return
-    report(f"the sources have changed since the image {image.NAME} was built: building it again")
-    former = labels.get(image.BASE_LABEL, base)
-    image.build(former if base == image.BASE else base, console)
+    found = base_of_rebuild(labels, image.digest_of_sources(), base)
+    if found is not None:
+        report(f"the sources have changed since the image {image.NAME} was built: building it anew")
+        image.build(found, console)
+
+
+def base_of_rebuild(labels: Mapping[str, str], sources: str, base: str) -> str | None:
+    """Return the base on which an image is built again; None: it was made of these sources.
+
+    ``labels``: of the image. ``base``: the base of the command; if it is the default one, the
+    former base is used.
+    """
+    if labels.get(image.SOURCES) == sources:
+        return None
+    return labels.get(image.BASE_LABEL, base) if base == image.BASE else base
 
 
 def deliver_identities(console: Console) -> None:
