@@ -1,6 +1,7 @@
 """The alarm for a disk that is almost full."""
 
 import asyncio
+import os
 import shutil
 from pathlib import Path
 
@@ -14,8 +15,11 @@ _RECOVERY = 1.1
 """The ratio of the limit that must be free before the alarm ends."""
 
 
+_MIN_INODES = 1000
+
+
 class DiskAlarm:
-    """Measures the free space of the disk with an agent's home, and reports too little of it.
+    """Measures the free space and inodes of the disk with an agent's home, and reports too few.
 
     ``min_free_mb``: the free space (MiB) below which the alarm begins; 0: it never begins.
     ``free``, ``size``: the free space and the size of the disk (bytes).
@@ -27,11 +31,13 @@ class DiskAlarm:
         self.free = 0
         self.size = 0
         self._is_low = False
+        self._free_inodes: int | None = None
 
     async def check(self) -> None:
         """Measure the free space; log if the alarm begins or ends."""
         usage = await asyncio.to_thread(shutil.disk_usage, self._folder())
         self.free, self.size = usage.free, usage.total
+        self._free_inodes = await asyncio.to_thread(_count_free_inodes, self._folder())
         metrics.DISK_FREE.set(usage.free)
         metrics.DISK_SIZE.set(usage.total)
         if not self._is_low and usage.free < self._min_free:
@@ -47,14 +53,27 @@ class DiskAlarm:
 
     @property
     def problems(self) -> list[str]:
-        """A message while too little space is free."""
+        """Messages while too little space or too few inodes are free."""
+        inodes = self._free_inodes
+        few = [
+            f"the disk with {self._home} can take only {inodes} more files (inodes): delete files "
+            "that are not needed, or choose a file system with more inodes"
+        ]
+        few = few if inodes is not None and inodes < _MIN_INODES else []
         if not self._is_low:
-            return []
+            return few
         return [
+            *few,
             f"the disk with {self._home} has {self._free_mb} MB left: free some, lower the "
-            f"retention or most_bytes by PUT /config, or offload points (docs/replication.md)"
+            f"retention or most_bytes by PUT /config, or offload points (docs/replication.md)",
         ]
 
     @property
     def _free_mb(self) -> int:
         return self.free // _MEGABYTE
+
+
+def _count_free_inodes(folder: Path) -> int | None:
+    """Return how many files a user can still create; None: the file system has no such limit."""
+    status = os.statvfs(folder)
+    return status.f_favail if status.f_files else None
