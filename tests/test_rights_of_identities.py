@@ -139,6 +139,8 @@ def services(
             "max_requests": 10_000,
             "agent_url": url if kind == "agent" else CLOSED,
             **({"site": HERE} if kind == "agent" else {}),
+            # An enabler without a reach has the domain of its name only.
+            **({"domain": "the-enabler"} if kind == "enabler" else {}),
         }
         app = make(settings.model_validate(given))
         made.append(Service(kind, app, url, rules(app), app.openapi()))
