@@ -6,6 +6,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
+import msgspec
+
 from analytics.plan.demand import demand_of
 from analytics.plan.fragments import Fragment, Merge
 from analytics.plan.status import FragmentStatus
@@ -85,7 +87,7 @@ class DemandEstimates:
         constant = demand_of(fragment)
         if not self._model.is_calibrated:
             return FragmentCost(cores=constant.cores, memory_mb=constant.memory_mb)
-        found = self.measured(fragment) or self.estimated(fragment)
+        found = self.measured(fragment) or self._not_measured(fragment)
         # A fragment needs this memory again when it starts, whatever it uses later.
         cost = FragmentCost(
             cores=found.cores,
@@ -100,6 +102,16 @@ class DemandEstimates:
         """Return the estimate of the cost model, whether the fragment runs or not."""
         worker = self._worker_of(fragment)
         return self._model.estimate(fragment, self._work(fragment), worker)
+
+    def _not_measured(self, fragment: Fragment) -> FragmentCost:
+        """Return the estimate; a delayed fragment needs at least what it takes for its progress."""
+        found = self.estimated(fragment)
+        least = [
+            rates.least_cores or 0.0
+            for _, version, rates in self._running(fragment)
+            if version == fragment.fingerprint
+        ]
+        return msgspec.structs.replace(found, cores=max(found.cores or 0.0, *least, 0.0))
 
     def measured(self, fragment: Fragment) -> FragmentCost | None:
         """Return the measured demand of a fragment; None: not on time for ``MIN_SPAN_S`` yet.
@@ -128,13 +140,19 @@ class DemandEstimates:
         self, fragment: Fragment
     ) -> Iterator[tuple[FragmentStatus, str | None, FragmentRates]]:
         """Yield status, version and rates of a fragment that has run on time."""
+        for found in self._running(fragment):
+            if found[2].is_on_time(fragment.grain_ms, is_feed=reads_feed(fragment)):
+                yield found
+
+    def _running(
+        self, fragment: Fragment
+    ) -> Iterator[tuple[FragmentStatus, str | None, FragmentRates]]:
+        """Yield status, version and rates of a fragment that has run for ``MIN_SPAN_S``."""
         for reconciler in self._workers.all():
             status = reconciler.observed.get(fragment.id)
             meter = reconciler.meters.get(fragment.id)
             rates = None if meter is None else meter.rates(MIN_SPAN_S)
-            if status is None or meter is None or rates is None:
-                continue
-            if rates.is_on_time(fragment.grain_ms, is_feed=reads_feed(fragment)):
+            if status is not None and meter is not None and rates is not None:
                 yield status, meter.version, rates
 
     def first_estimate(self, fragment: Fragment) -> FragmentCost | None:

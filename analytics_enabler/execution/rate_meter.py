@@ -17,7 +17,10 @@ _BATCHED_MS = 1000
 """The interval (ms) of ticks below which a micro-batch computes several ticks at any load."""
 
 _MAX_BUSY = 0.5
-"""The share of the time that a feed's fragment computes, if it is neither delayed nor replays."""
+"""The share of the time from which a fragment may compute because it is delayed, or replays."""
+
+_MIN_PROGRESS = 0.1
+"""The progress of event time per second from which the need of a delayed fragment is known."""
 
 _COMPUTATION = "addBatch"
 """Spark's name of the phase of a micro-batch that reads, computes and writes."""
@@ -81,11 +84,26 @@ class FragmentRates:
         It then computes all ticks up to a row at once, however rarely rows arrive. So it is also on
         time if it computes for less than ``_MAX_BUSY`` of the time.
         """
-        if is_feed and self.busy < _MAX_BUSY:
+        if is_feed and not self._is_busy:
             return True
         advances = abs(self.progress - 1) <= _TOLERANCE + grain_ms / 1000 / self.span_s
         ticks = 1000 * self.span_s / max(grain_ms, _BATCHED_MS)
         return advances and self.batches * self.span_s >= _MIN_BATCHES * ticks - 1
+
+    @property
+    def least_cores(self) -> float | None:
+        """The cores that a delayed or replaying fragment needs at least to be on time.
+
+        On time, a second of event time takes at least as much CPU time as now, when several ticks
+        share a micro-batch. None: the fragment waits for data, or has hardly any progress.
+        """
+        if not self._is_busy or self.progress < _MIN_PROGRESS:
+            return None
+        return self.cores / self.progress
+
+    @property
+    def _is_busy(self) -> bool:
+        return self.busy >= _MAX_BUSY
 
 
 class FragmentMeter:

@@ -120,3 +120,16 @@ def test_fragment_of_a_feed_with_sparse_rows_is_on_time_unless_it_always_compute
 def test_fragment_that_replays_a_feed_is_not_on_time() -> None:
     rates = FragmentRates(60.0, 0.9, 5000.0, 200.0, 1.0, progress=40.0, busy=0.95)
     assert not rates.is_on_time(grain_ms=1000, is_feed=True)
+
+
+@pytest.mark.parametrize(
+    ("progress", "busy", "least"),
+    [(0.5, 0.9, 0.6), (1.0, 0.9, 0.3), (30.0, 0.9, 0.01), (0.5, 0.2, None), (0.0, 0.9, None)],
+    ids=["delayed", "several ticks at once", "replay", "waits for data", "stuck"],
+)
+def test_delayed_fragment_needs_what_it_takes_for_its_progress(
+    progress: float, busy: float, least: float | None
+) -> None:
+    rates = FragmentRates(60.0, 0.3, 50.0, 200.0, 0.2, progress, busy)
+    assert not rates.is_on_time(grain_ms=1000)
+    assert rates.least_cores == (None if least is None else pytest.approx(least))
