@@ -5,7 +5,7 @@ own, since a fragment runs twice during the handover (Heinze et al., "Latency-aw
 for distributed data stream processing systems", DEBS 2014).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Annotated
 
 import msgspec
@@ -69,7 +69,8 @@ def place(jobs: Sequence[Job], fog: Fog, current: Placement, method: Method) -> 
     If an even spread of the tasks places more tasks, the jobs are placed again, starting from it.
     """
     jobs = by_priority(jobs, current)
-    found = _place_jobs(jobs, fog, current, method, min_gain_ms=MIN_GAIN_MS)
+    running = frozenset(job for job, _ in current.by_task)
+    found = _place_jobs(jobs, fog, current, method, running=running)
     placement = _placement(jobs, fog, found)
     if _could_place_more(jobs, fog, placement):
         even = as_placement(spread(jobs, fog, current))
@@ -79,7 +80,7 @@ def place(jobs: Sequence[Job], fog: Fog, current: Placement, method: Method) -> 
     rounds = _MAX_ROUNDS if len(jobs) > 1 and len(current.by_task) < len(placement.by_task) else 0
     for _ in range(rounds):
         # The first jobs were placed without the load of the later ones.
-        found = _place_jobs(jobs, fog, placement, method)
+        found = _place_jobs(jobs, fog, placement, method, running=running)
         former, placement = placement, _placement(jobs, fog, found)
         if placement == former:
             break
@@ -115,26 +116,27 @@ def _place_jobs(
     method: Method,
     *,
     starts_new: bool = False,
-    min_gain_ms: float = 0.0,
+    running: Set[str] = frozenset(),
 ) -> dict[str, Found | None]:
     """Return job id -> its placement.
 
     ``starts_new``: whether ``start`` is only a proposal, whose tasks do not run yet.
-    ``min_gain_ms``: the least difference of critical paths that counts.
+    ``running``: the jobs with running tasks, for which small differences of paths do not count.
     """
     table = NodesTable(fog, jobs)
     amounts = method.amounts(table)
-    running = {job.id: retain_running(job, start, table) for job in jobs}
+    retained = {job.id: retain_running(job, start, table) for job in jobs}
     found: dict[str, Found | None] = {}
     for job in jobs:
         for task in job.tasks:
-            if task.id in running[job.id]:
-                table.release(task, table.index[running[job.id][task.id]])
-        model = JobModel(job, table, amounts, running[job.id])
-        stays = must_stay(job, start, running[job.id])
+            if task.id in retained[job.id]:
+                table.release(task, table.index[retained[job.id][task.id]])
+        model = JobModel(job, table, amounts, retained[job.id])
+        stays = must_stay(job, start, retained[job.id])
         if starts_new or all(node == NOWHERE for node in model.current):
             each = find(method.objective(job), model, None, method.heuristics)
         else:
+            min_gain_ms = MIN_GAIN_MS if job.id in running else 0.0
             each = _move_job(model, method, min_gain_ms, stays=stays)
         found[job.id] = each
         if each is not None:

@@ -269,3 +269,14 @@ def test_running_task_moves_only_for_a_gain_of_several_ms(
     fog = build.fog(build.node("a"), build.node("b"), links={("hub", "a"): 3.0, ("hub", "b"): to_b})
     placement = decide(name, (job,), fog, build.placed(q_t="a")).placement
     assert placement.by_task["q", "t"][0].node == node
+
+
+@pytest.mark.parametrize("name", ["latency", "energy", "cost", "quality"])
+def test_new_job_does_not_move_a_running_task_for_a_gain_of_few_ms(name: str) -> None:
+    """The new job makes the scheduler place all jobs again, in several rounds."""
+    task = build.task("t", "hub", remotely_readable=True)
+    running, new = (build.job(each, task, sink="hub", scheduler=name) for each in ("q", "new"))
+    fog = build.fog(build.node("a"), build.node("b"), links={("hub", "a"): 3.0, ("hub", "b"): 2.5})
+    placement = decide(name, (running, new), fog, build.placed(q_t="a")).placement
+    assert placement.by_task["q", "t"][0].node == "a"
+    assert placement.by_task["new", "t"][0].node == "b"
