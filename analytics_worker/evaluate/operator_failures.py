@@ -1,10 +1,12 @@
 """The failures of operators of other packages, which cause missing values of insights."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from analytics.plan.fragments import Fragment, Partial
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +51,16 @@ def failure_of(calls: Iterable[tuple[str, pa.Table, pa.Array | None]]) -> Operat
             missing, reason = missing + len(reasons), reason or f"{name}: {reasons[0]}"
         failure = OperatorFailure(tick, missing, reason)
     return failure
+
+
+def describe_failures(
+    fragment: Fragment, failures: Mapping[str, OperatorFailure]
+) -> dict[str, str]:
+    """Return insight uid -> the text of its failure, for insights with missing values.
+
+    ``failures``: insight uid -> its failure, of any fragments.
+    """
+    if isinstance(fragment, Partial):
+        return {}
+    uids = (insight.uid for insight in fragment.plan.insights)
+    return {uid: str(failures[uid]) for uid in uids if uid in failures and failures[uid].missing}

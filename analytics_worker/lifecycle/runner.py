@@ -14,13 +14,13 @@ results, but no other query of its runner, starts in this way.
 
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation
 from analytics.plan.status import FragmentState, FragmentStatus
+from analytics_worker.evaluate.operator_failures import describe_failures
 from analytics_worker.late_data.corrector import Corrector
 from analytics_worker.lifecycle.runner_state import (
     Accept,
@@ -37,7 +37,7 @@ from analytics_worker.lifecycle.runner_state import (
 from analytics_worker.lifecycle.silence import SilenceMonitor
 from analytics_worker.lifecycle.start import record_joined_sites, start, state_access_of
 from analytics_worker.lifecycle.start_slot import StartSlot
-from analytics_worker.lifecycle.target_writer import TargetWriter, read_positions
+from analytics_worker.lifecycle.target_writer import TargetWriter, describe_insights, read_positions
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.streaming_library import EngineQuery, QueryFailure, StreamingLibrary
@@ -179,7 +179,7 @@ class FragmentRunner:
             spent_ms=dict(counts.spent_ms),
             cpu_s=counts.cpu_s,
             rows_read=counts.rows_read,
-            troubles=dict(self._operator_failures()),
+            troubles=describe_failures(fragment, self._library.operator_failures()),
             silent=dict(self._silence.reasons),
             missing=self._corrector.missing_sites,
             correcting=dict(self._corrector.correcting),
@@ -196,15 +196,6 @@ class FragmentRunner:
         if self._load.shed_since is not None:
             return "shed"
         return "starting" if progress.active is None else "running"
-
-    def _operator_failures(self) -> Iterator[tuple[str, str]]:
-        if isinstance(self.fragment, Partial):
-            return
-        failures = self._library.operator_failures()
-        for insight in self.fragment.plan.insights:
-            failure = failures.get(insight.uid)
-            if failure is not None and failure.missing:
-                yield insight.uid, str(failure)
 
     def _correct(self) -> float:
         """Correct the results at complete ticks; return the pause (s) until the next correction."""
@@ -320,22 +311,32 @@ class FragmentRunner:
         if candidate is not None and not self._is_accepted(candidate):
             self._end_if_obsolete(candidate)
         progress = self._progress
-        if progress.candidate is None and not self._is_accepted(progress.active):
-            if not self._slot.acquire(self, for_handover=progress.active is not None):
-                if self._slot.lacks_memory(self):
-                    self._end_queries(RunnerState.WAITING)
+        if self._is_accepted(progress.active):
+            self._slot.end_wait(self)
+        elif progress.candidate is None:
+            if not self._acquire_slot():
                 return
             query = self._start(progress.accepted.fragment)
-            self._progress = self._progress.with_queries(progress.active, query)
+            self._progress = self._progress.with_queries(self._progress.active, query)
         candidate = self._progress.candidate
         if candidate is None:
             return
         if candidate.lease.epochs is None and self._may_claim(candidate):
             self._claim(candidate.fragment, candidate.lease)
-        has_passed = progress.active is None or self._trial.is_passed(candidate)
+        has_passed = self._progress.active is None or self._trial.is_passed(candidate)
         is_owner = candidate.lease.epochs is not None
         if is_owner and has_passed and self._progress.has_caught_up(candidate):
             self._hand_over(candidate)
+
+    def _acquire_slot(self) -> bool:
+        """Return whether a query may start; end the active query if memory for both stays short."""
+        if self._slot.acquire(self, for_handover=self._progress.active is not None):
+            return True
+        if not self._slot.acquire_without_memory(self):
+            return False
+        log.warning("handover_interrupted", fragment=self.fragment.id, reason="memory")
+        self._end_queries(RunnerState.WAITING)
+        return self._progress.state is RunnerState.WAITING  # fenced, if another writer was noticed
 
     def _is_accepted(self, query: EngineQuery | None) -> bool:
         accepted = self._progress.accepted.fragment
@@ -384,8 +385,10 @@ class FragmentRunner:
 
     def _may_claim(self, candidate: EngineQuery) -> bool:
         """Return whether a query without epochs has caught up, or cannot continue without them."""
-        if candidate.lease.is_requested or not self._progress.has_caught_up(candidate):
-            return candidate.lease.is_requested
+        if candidate.lease.is_requested:
+            return True
+        if not self._progress.has_caught_up(candidate):
+            return False
         self._read_frontier(candidate.fragment)
         return self._progress.has_caught_up(candidate)
 
@@ -410,11 +413,7 @@ class FragmentRunner:
             epoch = epochs[fragment.target.stream]
             access = state_access_of(self._agent, fragment, candidate.lease)
             attributes = self._corrector.begin(fragment, epoch, candidate.decided, access)
-            sources = fragment.sources if isinstance(fragment, Merge) else (fragment.source,)
-            attributes["outputs"] = [insight.uid for insight in fragment.plan.insights]
-            attributes["sites"] = [location.data_site for location in sources]
-            attributes["decides"] = fragment.fingerprint
-            self._target.advance(fragment, attributes)
+            self._target.advance(fragment, attributes | describe_insights(fragment))
         former = self._progress.active
         self._keep_queries(candidate, None)
         self._outdated_patience_s = _OUTDATED_PATIENCE_S

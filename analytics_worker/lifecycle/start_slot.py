@@ -32,26 +32,41 @@ class StartSlot:
         ``for_handover``: whether another query of ``owner`` runs, so that the slot is not taken
         without memory for both. Return whether ``owner`` now has the slot.
         """
-        now = time.monotonic()
         if for_handover and not self._has_memory():
             with self._lock:
-                self._waiting_since.setdefault(owner, now)
+                self._waiting_since.setdefault(owner, time.monotonic())
             return False
         with self._lock:
             self._waiting_since.pop(owner, None)
-            if self._owner not in (None, owner) and now < self._expires_at:
-                return False
-            self._owner, self._expires_at = owner, now + _TIMEOUT_S
-            return True
+            return self._take(owner)
 
-    def lacks_memory(self, owner: object) -> bool:
-        """Return whether the handover of ``owner`` has waited for memory for too long."""
+    def acquire_without_memory(self, owner: object) -> bool:
+        """Take the slot for a handover that has waited for memory for too long.
+
+        ``owner`` must then end its running query first. So only one query at a time ends for this
+        reason. Return whether ``owner`` now has the slot.
+        """
         with self._lock:
             since = self._waiting_since.get(owner)
-        return since is not None and time.monotonic() >= since + self._patience_s
+            if since is None or time.monotonic() < since + self._patience_s:
+                return False
+            return self._take(owner)
+
+    def end_wait(self, owner: object) -> None:
+        """Forget since when ``owner`` waits for memory, because it needs no handover any more."""
+        with self._lock:
+            self._waiting_since.pop(owner, None)
 
     def release(self, owner: object) -> None:
         """Release the slot if ``owner`` has the slot."""
         with self._lock:
             if self._owner is owner:
                 self._owner = None
+
+    def _take(self, owner: object) -> bool:
+        now = time.monotonic()
+        if self._owner not in (None, owner) and now < self._expires_at:
+            return False
+        self._owner, self._expires_at = owner, now + _TIMEOUT_S
+        self._waiting_since.pop(owner, None)
+        return True

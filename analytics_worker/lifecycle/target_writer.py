@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from analytics.plan.fragments import Fragment, Merge, Partial
+from analytics.plan.fragments import Fragment, Merge, Partial, Whole
 from analytics_worker.lifecycle.start import WriteLeases
 from analytics_worker.streaming_library import EngineQuery
 from mistbow.client.agent import AgentClient
@@ -66,3 +66,13 @@ def read_positions(query: EngineQuery) -> dict[str, Any]:
             return {"read": {streams[site]: position for site, position in read.items()}}
         case _:
             return {}
+
+
+def describe_insights(fragment: Whole | Merge) -> dict[str, Any]:
+    """Return the attributes of the target: which insights a fragment computes from which sites."""
+    sources = fragment.sources if isinstance(fragment, Merge) else (fragment.source,)
+    return {
+        "outputs": [insight.uid for insight in fragment.plan.insights],
+        "sites": [location.data_site for location in sources],
+        "decides": fragment.fingerprint,
+    }

@@ -96,6 +96,7 @@ class FakeLibrary:
     queries: list[FakeQuery] = field(default_factory=list)
     support: Mapping[str, str | None] = field(default_factory=dict)
     start_error: Exception | None = None
+    begun: bool = True
 
     def is_alive(self) -> bool:
         return True
@@ -118,7 +119,7 @@ class FakeLibrary:
         del after, start
         if self.start_error is not None:
             raise self.start_error
-        self.queries.append(FakeQuery(fragment, lease))
+        self.queries.append(FakeQuery(fragment, lease, begun=self.begun))
         return self.queries[-1]
 
 
@@ -149,11 +150,13 @@ def running_scene(
     frontier: int = -1,
     has_memory: Callable[[], bool] = lambda: True,
     memory_patience_s: float = 60.0,
+    slot: StartSlot | None = None,
 ) -> Iterator[RunnerScene]:
-    """Start a runner of ``FIRST`` for the ``with``."""
+    """Start a runner of ``FIRST`` for the ``with``; ``slot``: the slot that runners share."""
     fake_library, fake_agent = FakeLibrary(), FakeAgent(frontier=frontier, attributes={"begin": 0})
     library, agent = cast("StreamingLibrary", fake_library), cast("AgentClient", fake_agent)
-    runner = FragmentRunner(library, agent, FIRST, StartSlot(has_memory, memory_patience_s))
+    slot = slot or StartSlot(has_memory, memory_patience_s)
+    runner = FragmentRunner(library, agent, FIRST, slot)
     runner.start()
     try:
         yield RunnerScene(fake_library, fake_agent, runner)

@@ -1,5 +1,6 @@
 """The states of a runner, with a streaming library and a storage agent in memory."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from structlog.testing import capture_logs
 
 from analytics_worker.lifecycle import runner, runner_state
 from analytics_worker.lifecycle.runner_state import LoadStatus, RunnerState
+from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.streaming_library import QueryFailure
 from mistbow.clock import system_clock
 from tests.analytics_worker.lifecycle.runner_scene import (
@@ -56,7 +58,8 @@ def test_new_version_waits_for_memory_beside_the_running_version() -> None:
 
 
 def test_new_version_starts_after_the_running_version_when_memory_stays_short() -> None:
-    with running_scene(has_memory=lambda: False, memory_patience_s=0.2) as scene:
+    short = running_scene(has_memory=lambda: False, memory_patience_s=0.2)
+    with capture_logs() as logs, short as scene:
         query = run_first_query(scene)
         scene.runner.accept(SECOND)
         scene.stops(query)
@@ -65,6 +68,43 @@ def test_new_version_starts_after_the_running_version_when_memory_stays_short() 
         scene.reaches(RunnerState.RUNNING)
         assert scene.library.queries[-1].fragment == SECOND
         assert scene.runner.queries == 1
+    [event] = [each for each in logs if each["event"] == "handover_interrupted"]
+    assert (event["log_level"], event["fragment"], event["reason"]) == ("warning", "f", "memory")
+
+
+def test_handovers_without_memory_interrupt_one_query_at_a_time() -> None:
+    slot = StartSlot(lambda: False, patience_s=0.2)
+    with running_scene(slot=slot) as one, running_scene(slot=slot) as other:
+        scenes = {run_first_query(scene): scene for scene in (one, other)}
+        for scene in scenes.values():
+            scene.library.begun = False
+            scene.runner.accept(SECOND)
+        first = eventually(lambda: next((query for query in scenes if query.stopped), None))
+        [second] = [query for query in scenes if query is not first]
+        waiting, seen = scenes[second], second.observations
+        eventually(lambda: second.observations > seen + 50, what="observations beyond the patience")
+        assert not second.stopped
+        assert waiting.state() is RunnerState.RUNNING
+        scenes[first].library.queries[-1].begun = True
+        waiting.stops(second)
+        waiting.has_queries(2)
+
+
+def test_wait_for_memory_begins_again_after_a_reverted_change() -> None:
+    patience_s = 0.5
+    with running_scene(has_memory=lambda: False, memory_patience_s=patience_s) as scene:
+        query = run_first_query(scene)
+        for version in (SECOND, FIRST):
+            scene.runner.accept(version)
+            seen = query.observations
+            eventually(lambda seen=seen: query.observations > seen + 5)
+        reverted_at = time.monotonic()
+        eventually(lambda: time.monotonic() > reverted_at + patience_s)
+        assert not query.stopped
+        changed_at = time.monotonic()
+        scene.runner.accept(SECOND)
+        scene.stops(query)
+        assert time.monotonic() >= changed_at + patience_s
 
 
 def test_first_query_runs_once_it_has_caught_up(scene: RunnerScene) -> None:
