@@ -20,7 +20,7 @@ _MAX_BUSY = 0.5
 """The share of the time from which a fragment may compute because it is delayed, or replays."""
 
 _MIN_PROGRESS = 0.1
-"""The progress of event time per second from which the need of a delayed fragment is known."""
+"""The progress of event time per second below which the need of a fragment is only bounded."""
 
 _COMPUTATION = "addBatch"
 """Spark's name of the phase of a micro-batch that reads, computes and writes."""
@@ -95,11 +95,11 @@ class FragmentRates:
         """The cores that a delayed or replaying fragment needs at least to be on time.
 
         On time, a second of event time takes at least as much CPU time as now, when several ticks
-        share a micro-batch. None: the fragment waits for data, or has hardly any progress.
+        share a micro-batch. None: the fragment waits for data, or has no progress.
         """
-        if not self._is_busy or self.progress < _MIN_PROGRESS:
+        if not self._is_busy or self.progress <= 0:
             return None
-        return self.cores / self.progress
+        return self.cores / max(self.progress, _MIN_PROGRESS)
 
     @property
     def _is_busy(self) -> bool:

@@ -124,8 +124,15 @@ def test_fragment_that_replays_a_feed_is_not_on_time() -> None:
 
 @pytest.mark.parametrize(
     ("progress", "busy", "least"),
-    [(0.5, 0.9, 0.6), (1.0, 0.9, 0.3), (30.0, 0.9, 0.01), (0.5, 0.2, None), (0.0, 0.9, None)],
-    ids=["delayed", "several ticks at once", "replay", "waits for data", "stuck"],
+    [
+        (0.5, 0.9, 0.6),
+        (0.02, 0.9, 3.0),
+        (1.0, 0.9, 0.3),
+        (30.0, 0.9, 0.01),
+        (0.5, 0.2, None),
+        (0.0, 0.9, None),
+    ],
+    ids=["delayed", "overloaded", "several ticks at once", "replay", "waits for data", "stuck"],
 )
 def test_delayed_fragment_needs_what_it_takes_for_its_progress(
     progress: float, busy: float, least: float | None
