@@ -116,7 +116,8 @@ class DemandEstimates:
     def measured(self, fragment: Fragment) -> FragmentCost | None:
         """Return the measured demand of a fragment; None: not on time for ``MIN_SPAN_S`` yet.
 
-        A fragment that waits for data, replays them or is delayed takes less or more than it needs.
+        A fragment that waits for data, replays them or is delayed takes less or more than it needs,
+        and one without a micro-batch takes nothing yet.
         """
         found = self._rates_of(fragment)
         return None if found is None else _cost(*found)
@@ -217,8 +218,6 @@ class DemandEstimates:
             if found is None or reconciler is None or not reconciler.worker.speed:
                 continue
             rates = found[1]
-            if not rates.batches:
-                continue  # a feed without rows: its work is unknown
             work = self._work(fragment).as_measured(rates.rows, rates.batches)
             observation = Observation(
                 worker=reconciler.worker.name,

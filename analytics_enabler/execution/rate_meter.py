@@ -78,12 +78,15 @@ class FragmentRates:
 
         A fragment that waits for data, or replays them, is not on time. Nor is a fragment that is
         delayed, which computes several ticks in one micro-batch: so it takes less CPU time and
-        writes less than it would on time. ``grain_ms``: the interval of the ticks.
+        writes less than it would on time. Of a fragment without a micro-batch, nothing is known.
+        ``grain_ms``: the interval of the ticks.
 
         ``is_feed``: whether the fragment reads a feed, whose time may advance only with its rows.
         It then computes all ticks up to a row at once, however rarely rows arrive. So it is also on
         time if it computes for less than ``_MAX_BUSY`` of the time.
         """
+        if not self.batches:
+            return False
         if is_feed and not self._is_busy:
             return True
         advances = abs(self.progress - 1) <= _TOLERANCE + grain_ms / 1000 / self.span_s
