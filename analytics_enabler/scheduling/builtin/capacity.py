@@ -61,7 +61,8 @@ class FreeCapacity:
             return _SUSPECTED
         cores, memory = self._cores[node], self._memory[node]
         if task.cores > cores + _TOLERANCE:
-            return f"{task.cores:g} cores needed, {max(cores, 0):.3g} free"
+            unit = "core" if task.cores == 1 else "cores"
+            return f"{task.cores:g} {unit} needed, {max(cores, 0):.3g} free"
         if task.memory_mb > memory + _TOLERANCE:
             return f"{task.memory_mb:g} MB of memory needed, {max(memory, 0):.0f} free"
         return None

@@ -11,7 +11,7 @@ from analytics_enabler.scheduling.model.snapshot import Fog
 from analytics_enabler.scheduling.prices import cost_per_hour
 
 _LOW_CHARGE = 0.3
-"""The share of a battery's capacity below which its charge is part of a reason."""
+"""The share of a battery's capacity below which its charge is part of a reason of ``energy``."""
 
 _MIN_CHANGE = 0.02
 """The relative change of a figure that is part of a reason."""
@@ -68,7 +68,8 @@ class _Decision:
     def _lacks(self, job: Job, task: Task) -> Iterator[str]:
         """Yield what the former node of a task lacks."""
         old = self._node(job, task, self.before) or ""
-        battery = self.fog.by_name[old].battery
+        # Only the scheduler ``energy`` spares batteries.
+        battery = self.fog.by_name[old].battery if job.scheduler == "energy" else None
         if battery is not None and battery.charge_wh < _LOW_CHARGE * battery.capacity_wh:
             yield f"the battery of {old} is at {battery.charge_wh / battery.capacity_wh:.0%}"
         free = FreeCapacity(self.fog)

@@ -34,19 +34,27 @@ def test_reason_is_the_lower_cost() -> None:
     assert reason(here) == "the cost falls from 1,000 to 0.1 per hour"
 
 
-def test_reason_is_the_low_battery_and_the_lower_power() -> None:
+@pytest.mark.parametrize(
+    ("scheduler", "why"),
+    [
+        ("energy", "the battery of a is at 5%; the power falls from 10 to 5 W"),
+        ("latency", "the power falls from 10 to 5 W"),
+    ],
+)
+def test_reason_is_the_lower_power_and_for_energy_the_low_battery(scheduler: str, why: str) -> None:
     here = with_links(
         5,
         9,
         a={"battery": Battery(capacity_wh=100, charge_wh=5), "power": Power(idle_w=2, full_w=42)},
         b={"power": Power(idle_w=2, full_w=22)},
     )
-    assert reason(here) == "the battery of a is at 5%; the power falls from 10 to 5 W"
+    moved = job("j", task("t", "hub", remotely_readable=True), sink="hub", scheduler=scheduler)
+    assert reason(here, moved) == why
 
 
 def test_reason_is_the_missing_capacity() -> None:
     here = with_links(5, 9, a={"cores_free": 0.25})
-    assert reason(here) == "a lacks capacity: 1 cores needed, 0.25 free"
+    assert reason(here) == "a lacks capacity: 1 core needed, 0.25 free"
 
 
 def test_reason_is_the_larger_share_of_checks() -> None:
