@@ -13,39 +13,50 @@ _MAX_SLEW_MS = 60_000
 _CONFIRMATION_S = 24 * 3600.0
 
 
+def _uptime_s() -> float:
+    """Return the seconds since the start of the machine, with the time in which it was suspended.
+
+    Without this time, each suspension would look like a step of the clock.
+    """
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class ExpiryClock:
     """The clock by which rows expire: a step forward counts only after it has lasted for a day.
 
     Otherwise, a clock that is wrong for a moment would delete the data of a month. Meanwhile, this
-    clock continues at its usual pace. A step back counts at once. ``monotonic``: returns the
-    seconds since a fixed time, which no step affects.
+    clock continues at its usual pace. A further step begins the day again. A step back counts at
+    once. ``monotonic``: returns the seconds since a fixed time, which no step affects.
     """
 
-    def __init__(self, clock: Clock, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Clock, monotonic: Callable[[], float] = _uptime_s) -> None:
         self._clock = clock
         self._monotonic = monotonic
-        self._time = clock()
-        self._read_at = monotonic()
-        self._stepped_at: float | None = None
+        self._followed = clock(), monotonic()
+        """The last time (ms) at which this clock followed the machine's clock, and when (s)."""
+        self._stepped_at = 0.0
+        self._step: int | None = None
+        """The pending step forward (ms)."""
 
     def __call__(self) -> int:
         """Return the time (ms) by which rows expire."""
         now, read_at = self._clock(), self._monotonic()
-        self._time += int((read_at - self._read_at) * 1000)
-        self._read_at = read_at
-        step = now - self._time
+        followed, followed_at = self._followed
+        usual = followed + int((read_at - followed_at) * 1000)
+        step = now - usual
         if step <= _MAX_SLEW_MS:
-            self._follow(now)
-        elif self._stepped_at is None:
-            self._stepped_at = read_at
+            return self._follow(now, read_at)
+        if self._step is None or step > self._step + _MAX_SLEW_MS:
+            self._step, self._stepped_at = step, read_at
             log.warning("clock_stepped_forward", step_s=step // 1000)
         elif read_at - self._stepped_at >= _CONFIRMATION_S:
-            self._follow(now)
-        return self._time
+            return self._follow(now, read_at)
+        self._step = min(self._step, step)
+        return usual
 
-    def _follow(self, now: int) -> None:
-        self._time = now
-        self._stepped_at = None
+    def _follow(self, now: int, read_at: float) -> int:
+        self._followed, self._step = (now, read_at), None
+        return now
 
 
 def frontier_warnings(frontier: int, now: int) -> list[str]:

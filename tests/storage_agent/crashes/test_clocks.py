@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import pytest
 
 from ignite_server.server import IgniteServer
 from mistbow.client import AgentClient, Point
@@ -122,6 +123,36 @@ def test_step_forward_expires_rows_only_after_a_day() -> None:
     # A node that has no clock at its start, and gets the time of a server.
     stepped.now -= 20_000 * DAY_MS
     assert expiry() == stepped.now
+
+
+@pytest.mark.parametrize("between_days", [None, 1], ids=["two steps", "a partial correction"])
+def test_further_step_forward_expires_rows_only_after_a_day_of_its_own(
+    between_days: int | None,
+) -> None:
+    stepped = SteppedClock()
+    expiry = ExpiryClock(lambda: stepped.now, lambda: stepped.monotonic)
+    stepped.now += 2 * DAY_MS
+    assert expiry() == _BEGIN
+    if between_days is not None:
+        stepped.now -= between_days * DAY_MS
+        assert expiry() == _BEGIN
+    stepped.pass_s(23 * 3600)
+    assert expiry() == _BEGIN + 23 * 3_600_000
+    stepped.now += 366 * DAY_MS
+    for _ in range(24):
+        assert expiry() < _BEGIN + 3 * DAY_MS
+        stepped.pass_s(3600)
+    assert expiry() == stepped.now
+
+
+def test_expiry_clock_that_is_read_often_keeps_its_pace() -> None:
+    stepped = SteppedClock()
+    expiry = ExpiryClock(lambda: stepped.now, lambda: stepped.monotonic)
+    stepped.now += DAY_MS
+    for _ in range(2000):
+        stepped.pass_s(0.0005)
+        expiry()
+    assert expiry() == pytest.approx(_BEGIN + 1000, abs=1)
 
 
 def test_agent_whose_clock_was_a_year_ahead_has_all_points_and_accepts_more(
