@@ -40,7 +40,7 @@ def create_app(
     settings: AgentSettings,
     clock: Clock = system_clock,
     on_recovered: Callable[[], None] = lambda: None,
-    expiry_clock: Clock | None = None,
+    expiry_clock: ExpiryClock | None = None,
 ) -> FastAPI:
     """Return the web application of an agent, which connects to Ignite when the server starts.
 

@@ -15,7 +15,7 @@ from mistbow.streams.schemas import METADATA as METADATA_STREAM
 from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
-from storage_agent.agent.clock_steps import frontier_warnings
+from storage_agent.agent.clock_steps import ExpiryClock, frontier_warnings, without_steps
 from storage_agent.agent.config import ConfigCell
 from storage_agent.agent.disk_alarm import DiskAlarm
 from storage_agent.agent.recovery import RecoveredParts, Recovery, end_process
@@ -78,7 +78,7 @@ class Agent:
         settings: AgentSettings,
         clock: Clock = system_clock,
         on_recovered: Callable[[], None] = lambda: None,
-        expiry_clock: Clock | None = None,
+        expiry_clock: ExpiryClock | None = None,
     ) -> None:
         self._settings = settings
         self._on_recovered = on_recovered
@@ -98,7 +98,7 @@ class Agent:
         self._recovery = Recovery(
             settings,
             clock,
-            expiry_clock or clock,
+            without_steps(clock) if expiry_clock is None else expiry_clock.ago,
             self._ignite,
             self.membership,
             self.guard,

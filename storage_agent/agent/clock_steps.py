@@ -1,6 +1,7 @@
 """Steps of the machine's clock, such as those of a wrong time server."""
 
 import time
+from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -11,6 +12,15 @@ log = get_logger(__name__)
 
 _MAX_SLEW_MS = 60_000
 _CONFIRMATION_S = 24 * 3600.0
+_MAX_STEPS = 100
+
+Ago = Callable[[int], int]
+"""A function that returns what a clock (ms since the epoch) showed some time (ms) ago."""
+
+
+def without_steps(clock: Clock) -> Ago:
+    """Return what a clock showed some time ago, if it makes no steps."""
+    return lambda ms: clock() - ms
 
 
 def _uptime_s() -> float:
@@ -37,6 +47,8 @@ class ExpiryClock:
         self._stepped_at = 0.0
         self._step: int | None = None
         """The pending step forward (ms)."""
+        self._steps: deque[tuple[int, int]] = deque(maxlen=_MAX_STEPS)
+        """The confirmed steps forward: this clock's time (ms) before and after each."""
 
     def __call__(self) -> int:
         """Return the time (ms) by which rows expire."""
@@ -50,11 +62,26 @@ class ExpiryClock:
             self._step, self._stepped_at = step, read_at
             log.warning("clock_stepped_forward", step_s=step // 1000)
         elif read_at - self._stepped_at >= _CONFIRMATION_S:
+            self._steps.append((usual, now))
             return self._follow(now, read_at)
         self._step = min(self._step, step)
         return usual
 
+    def ago(self, ms: int) -> int:
+        """Return what this clock showed some time (ms) ago, so before a step: the earlier time.
+
+        So rows that were stored while the clock was far behind are retained as long as others.
+        """
+        at = self() - ms
+        for before, after in reversed(self._steps):
+            if at >= after:
+                break
+            at -= after - before
+        return at
+
     def _follow(self, now: int, read_at: float) -> int:
+        while self._steps and self._steps[-1][1] > now + _MAX_SLEW_MS:
+            self._steps.pop()  # the clock was set back
         self._followed, self._step = (now, read_at), None
         return now
 

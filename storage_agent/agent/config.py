@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from mistbow.client.operation_model import Config, ConfigChange
-from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError
 from mistbow.streams.schemas import DECISIONS, DEPLOYMENTS, METADATA, PLACEMENTS, is_permanent
+from storage_agent.agent.clock_steps import Ago
 from storage_agent.ignite.client import IgniteClient
 from storage_agent.ignite.keys import CONFIG_KEY
 from storage_agent.ignite.text_cell import TextCell
@@ -96,11 +96,12 @@ class ConfigCell:
 class ConfiguredPolicies:
     """Creates a policy for each stream from the agent's configuration.
 
-    ``usage``: the results of the last checks of the storage limit.
+    ``ago``: the clock by which rows expire. ``usage``: the results of the last checks of the
+    storage limit.
     """
 
     config: ConfigCell
-    clock: Clock
+    ago: Ago
     usage: StorageUsage
 
     def policy_of(self, stream: str) -> StreamPolicy:
@@ -137,9 +138,9 @@ class ConfiguredPolicy:
         retention_ms = self.retention_ms()
         if retention_ms is None:
             return EARLIEST
-        now = self.policies.clock()
-        leased = (retain_ms for retain_ms, _ in state.retention_leases(now).values())
-        return now - max(retention_ms, *leased, 0)
+        ago = self.policies.ago
+        leased = (retain_ms for retain_ms, _ in state.retention_leases(ago(0)).values())
+        return ago(max(retention_ms, *leased, 0))
 
     def is_full(self) -> bool:
         """Return whether appends are rejected because the streams exceed the storage limit."""

@@ -9,6 +9,7 @@ from mistbow.errors import UnavailableError
 from mistbow.streams.schemas import METADATA as METADATA_STREAM
 from mistbow.streams.schemas import RAW, is_permanent
 from storage_agent import metrics
+from storage_agent.agent.clock_steps import Ago
 from storage_agent.agent.config import ConfigCell, ConfiguredPolicies
 from storage_agent.cluster.loss_guard import LossGuard
 from storage_agent.cluster.memory_region import MemoryRegion
@@ -72,12 +73,12 @@ class SeriesOfSegments:
 class Recovery:
     """Recovers an agent's components; after an error, ``run`` may be called again.
 
-    ``expiry_clock``: the clock by which rows expire.
+    ``expiry_ago``: the clock by which rows expire.
     """
 
     settings: AgentSettings
     clock: Clock
-    expiry_clock: Clock
+    expiry_ago: Ago
     ignite: IgniteClient
     membership: FabricMembership
     guard: LossGuard
@@ -99,7 +100,7 @@ class Recovery:
         def limit() -> StorageLimit:
             return region.limit(config.storage_limit())
 
-        policies = ConfiguredPolicies(config, self.expiry_clock, usage)
+        policies = ConfiguredPolicies(config, self.expiry_ago, usage)
         streams = Streams(self.ignite, self.clock, self.settings.lateness_ms, policies.policy_of)
         self.ignite.expect(streams.expected_keys, end_process)
         try:

@@ -1,6 +1,7 @@
 """Clocks that are wrong for a time: that of a sender, and that of the agent."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,8 +12,12 @@ from mistbow.client import AgentClient, Point
 from mistbow.clock import system_clock
 from mistbow.streams.schemas import RAW
 from storage_agent.agent.clock_steps import ExpiryClock
+from storage_agent.agent.config import ConfigCell, ConfiguredPolicies
+from storage_agent.ignite.client import IgniteClient
 from storage_agent.main import create_app
 from storage_agent.settings import AgentSettings
+from storage_agent.streams.policy import StorageUsage
+from storage_agent.streams.state import State
 from tests.storage_agent.conftest import ManualClock
 from tests.support.agents import running_agent
 from tests.support.conditions import eventually
@@ -153,6 +158,37 @@ def test_expiry_clock_that_is_read_often_keeps_its_pace() -> None:
         stepped.pass_s(0.0005)
         expiry()
     assert expiry() == pytest.approx(_BEGIN + 1000, abs=1)
+
+
+def test_rows_stored_while_the_clock_was_far_behind_have_their_full_retention(
+    tmp_path: Path,
+) -> None:
+    settings = AgentSettings(home=tmp_path, node="n1", retention_s=30 * 86_400)
+    config = ConfigCell(settings, IgniteClient([]))
+    stepped = SteppedClock(_BEGIN - 60 * DAY_MS)
+    expiry = ExpiryClock(lambda: stepped.now, lambda: stepped.monotonic)
+    policy = ConfiguredPolicies(config, expiry.ago, StorageUsage()).policy_of(RAW)
+    created = stepped.now
+    stepped.now += 60 * DAY_MS
+    for _ in range(29 * 24):
+        assert policy.expired_before(State()) <= created
+        stepped.pass_s(3600)
+        stepped.now -= 1  # a clock that is slewed
+    # Later, rows expire as usual.
+    stepped.pass_s(3 * 86_400)
+    assert policy.expired_before(State()) == stepped.now - 30 * DAY_MS
+
+
+def test_rows_expire_as_usual_once_a_confirmed_step_forward_was_wrong() -> None:
+    stepped = SteppedClock()
+    expiry = ExpiryClock(lambda: stepped.now, lambda: stepped.monotonic)
+    stepped.now += 366 * DAY_MS
+    for _ in range(26):
+        expiry()
+        stepped.pass_s(3600)
+    assert expiry() == stepped.now
+    stepped.now -= 366 * DAY_MS
+    assert expiry.ago(DAY_MS) == stepped.now - DAY_MS
 
 
 def test_agent_whose_clock_was_a_year_ahead_has_all_points_and_accepts_more(

@@ -11,6 +11,7 @@ from mistbow.client.operation_model import ConfigChange
 from mistbow.errors import MistbowError, TooLargeError, UnavailableError
 from mistbow.streams.events import REMOVED, event_rows
 from mistbow.streams.schemas import EVENTS, POINTS
+from storage_agent.agent.clock_steps import without_steps
 from storage_agent.agent.config import ConfigCell, ConfiguredPolicies
 from storage_agent.ignite.client import HISTORICAL
 from storage_agent.request_key import RequestKey
@@ -201,7 +202,7 @@ async def test_stream_of_decisions_is_bounded_by_number_and_by_retention(
     opener: Opener, clock: ManualClock, settings: AgentSettings
 ) -> None:
     config = ConfigCell(settings.model_copy(update={"retention_s": 10}), opener.ignite)
-    policies = ConfiguredPolicies(config, clock, StorageUsage())
+    policies = ConfiguredPolicies(config, without_steps(clock), StorageUsage())
     of_enabler, of_merge = policies.policy_of("decisions"), policies.policy_of("decisions/all.fair")
     assert (of_enabler.latest_per_key, of_enabler.retention_ms()) == (True, 10_000)
     # A replay needs each decision of a merge.
@@ -212,7 +213,9 @@ async def test_stream_of_decisions_is_bounded_by_number_and_by_retention(
 async def test_state_of_an_enabler_is_bounded_by_its_number_of_keys(
     opener: Opener, clock: ManualClock, settings: AgentSettings, name: str
 ) -> None:
-    policies = ConfiguredPolicies(ConfigCell(settings, opener.ignite), clock, StorageUsage())
+    policies = ConfiguredPolicies(
+        ConfigCell(settings, opener.ignite), without_steps(clock), StorageUsage()
+    )
     stream = await opener.open(EVENTS)
     stream.log.policy = policies.policy_of(name)
     for version in range(32):
@@ -229,7 +232,7 @@ async def test_retention_lease_delays_expiry(
     stream = await opener.open()
     config = ConfigCell(settings.model_copy(update={"retention_s": 10}), opener.ignite)
     begin = clock.now
-    policy = ConfiguredPolicies(config, clock, StorageUsage()).policy_of("s")
+    policy = ConfiguredPolicies(config, without_steps(clock), StorageUsage()).policy_of("s")
 
     def expired_before() -> int:
         return policy.expired_before(stream.log.state.current) - begin
