@@ -115,14 +115,16 @@ class ResultStreams:
             chunks = self._at(group).chunks(
                 group.results, start, end, match=selection.match, min_ts=lower, max_ts=upper
             )
-            async with aclosing(chunks):
-                async for chunk in chunks:
-                    batches.append(chunk.rows)
-                    size += chunk.rows.nbytes
-                    if size > MAX_READ_BYTES:
-                        raise TooManyRowsError
-                    if chunk.position.next >= end:
-                        break
+            try:
+                async with aclosing(chunks):
+                    async for chunk in chunks:
+                        batches.append(chunk.rows)
+                        size += chunk.rows.nbytes
+                        if size > MAX_READ_BYTES:
+                            raise TooManyRowsError
+            except NotFoundError:
+                # The stream was deleted after its head was read.
+                return RESULT_ROWS.empty_table()
         return pa.Table.from_batches(batches)
 
     def _at(self, group: Group) -> AsyncAgentClient:

@@ -19,9 +19,18 @@ again after each break of the connection.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Sequence,
+)
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, aclosing, closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, overload
 
@@ -99,16 +108,19 @@ class ServerSentEvents(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class StreamCall(Generic[T]):
-    """A request whose answer does not end, and is read item by item.
+    """A request whose answer is read item by item.
 
-    ``name``: the name of the answer in the error that is raised when the connection breaks.
-    ``max_silence_s``: the time-out (s) for the next part of the answer.
+    A repeatable request is sent again while no item has arrived and the service is overloaded or
+    unavailable. ``name``: the name of the answer in the error that is raised when the connection
+    breaks. ``max_silence_s``: the time-out (s) for the next part of the answer. ``has_end``:
+    whether the answer has an end; False: an end is an interruption.
     """
 
     call: Call[None]
     items: ItemFormat[T]
     name: str
     max_silence_s: float = _MAX_SILENCE_S
+    has_end: bool = False
 
     def broken(self) -> UnavailableError:
         """Return the error to raise when the answer was interrupted."""
@@ -168,9 +180,19 @@ class Sender:
         return self._transport.send(call.at(self._site))
 
     def _follow(self, stream: StreamCall[T]) -> Iterator[T]:
+        for attempt in self._transport.attempts(stream.call):
+            with attempt:
+                items = self._read(stream)
+                first = list(islice(items, 1))
+        with closing(items):
+            yield from first
+            yield from items
+        if not stream.has_end:
+            raise stream.broken()
+
+    def _read(self, stream: StreamCall[T]) -> Generator[T, None, None]:
         with self._open(stream) as response:
             yield from stream.items.read(response)
-        raise stream.broken()
 
     def _subscribe(self, answer: ResumableAnswer[T]) -> Iterator[T]:
         while True:
@@ -208,10 +230,22 @@ class AsyncSender:
         return await self._transport.send(call.at(self._site))
 
     async def _follow(self, stream: StreamCall[T]) -> AsyncGenerator[T, None]:
+        async for attempt in self._transport.attempts(stream.call):
+            with attempt:
+                items = self._read(stream)
+                first = await anext(items, None)
+        async with aclosing(items):
+            if first is not None:
+                yield first
+            async for item in items:
+                yield item
+        if not stream.has_end:
+            raise stream.broken()
+
+    async def _read(self, stream: StreamCall[T]) -> AsyncGenerator[T, None]:
         async with self._open(stream) as response:
             async for item in stream.items.aread(response):
                 yield item
-        raise stream.broken()
 
     async def _subscribe(self, answer: ResumableAnswer[T]) -> AsyncGenerator[T, None]:
         while True:

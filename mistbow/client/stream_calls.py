@@ -162,12 +162,12 @@ def read(
 def chunks(name: str, start: int, end: int, **selection: Unpack[Selection]) -> StreamCall[Chunk]:
     """Yield the rows from position ``start`` to before ``end`` in chunks, as they arrive.
 
-    The position of the last chunk is ``end``, or the head if that is lower; after it,
-    ``UnavailableError`` is raised, as if the connection had broken before.
+    The position of the last chunk is ``end``, or the head if that is lower. Raises
+    ``UnavailableError`` when the connection breaks.
     """
     params = without_none({"from": start, "to": end, **_params(selection)})
-    call = Call("GET", _path(name), no_answer, params=params)
-    return StreamCall(call, ArrowChunks(), f"the stream {name}")
+    call = Call("GET", _path(name), no_answer, params=params, repeatable=True)
+    return StreamCall(call, ArrowChunks(), f"the stream {name}", has_end=True)
 
 
 def follow(name: str, start: int = 0, **selection: Unpack[Selection]) -> StreamCall[Chunk]:

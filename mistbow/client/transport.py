@@ -4,7 +4,14 @@ Only this module converts exceptions of httpx to ``MistbowError``.
 """
 
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -218,19 +225,23 @@ class Transport:
         ca: Path | str | TlsFiles | None = None,
     ) -> None:
         self.url = url.rstrip("/")
-        self._attempts = attempts
+        self._max_attempts = attempts
         settings = _settings(self.url, token, ca)
         tls, limits = settings["verify"], settings["limits"]
         direct = None if settings["trust_env"] else transport(tls, limits)
         self._http = httpx.Client(base_url=self.url, transport=direct, **settings)
+
+    def attempts(self, call: Call[Any]) -> Iterable[stamina.Attempt]:
+        """Yield the attempts to send a call, each of which is a context manager."""
+        attempts = self._max_attempts if call.repeatable else 1
+        return stamina.retry_context(on=_is_retried, attempts=attempts, wait_max=1.0)
 
     def send(self, call: Call[T]) -> T:
         """Return the service's answer; raises the ``MistbowError`` that the service answers.
 
         Raises ``UnavailableError`` when the service does not answer.
         """
-        attempts = self._attempts if call.repeatable else 1
-        for attempt in stamina.retry_context(on=_is_retried, attempts=attempts, wait_max=1.0):
+        for attempt in self.attempts(call):
             with attempt:
                 try:
                     response = self._http.request(call.method, call.path, **call.arguments())
@@ -277,16 +288,20 @@ class AsyncTransport:
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         self.url = url.rstrip("/")
-        self._attempts = attempts
+        self._max_attempts = attempts
         settings = _settings(self.url, token, ca, max_connections)
         tls, limits = settings["verify"], settings["limits"]
         direct = None if settings["trust_env"] else async_transport(tls, limits)
         self._http = httpx.AsyncClient(base_url=self.url, transport=direct, **settings)
 
+    def attempts(self, call: Call[Any]) -> AsyncIterable[stamina.Attempt]:
+        """Yield the attempts to send a call, each of which is a context manager."""
+        attempts = self._max_attempts if call.repeatable else 1
+        return stamina.retry_context(on=_is_retried, attempts=attempts, wait_max=1.0)
+
     async def send(self, call: Call[T]) -> T:
         """Return the service's answer; see ``Transport.send``."""
-        attempts = self._attempts if call.repeatable else 1
-        async for attempt in stamina.retry_context(on=_is_retried, attempts=attempts, wait_max=1.0):
+        async for attempt in self.attempts(call):
             with attempt:
                 try:
                     response = await self._http.request(call.method, call.path, **call.arguments())
