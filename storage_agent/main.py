@@ -91,8 +91,7 @@ def main(settings: AgentSettings | None = None) -> None:
     settings = settings or AgentSettings()
     # Threads that work in Python let the event loop run after this time; the default is 5 ms.
     sys.setswitchinterval(_SWITCH_S)
-    app = create_app(
-        settings, on_recovered=exclude_from_collection, expiry_clock=ExpiryClock(system_clock)
-    )
+    expiry_clock = ExpiryClock(system_clock, file=settings.home / "agent" / "clock-steps.json")
+    app = create_app(settings, on_recovered=exclude_from_collection, expiry_clock=expiry_clock)
     with slow_collections_excluded():
         serve(app, "agent", settings.agent_port, settings)

@@ -2,10 +2,15 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 
+import msgspec
+
+from mistbow.auth.json_files import read_json_file, write_json_file
 from mistbow.clock import MAX_AHEAD_MS, Clock
+from mistbow.errors import InvalidRequestError
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -13,6 +18,7 @@ log = get_logger(__name__)
 _MAX_SLEW_MS = 60_000
 _CONFIRMATION_S = 24 * 3600.0
 _MAX_STEPS = 100
+_STEPS = msgspec.json.Decoder(list[tuple[int, int]])
 
 Ago = Callable[[int], int]
 """A function that returns what a clock (ms since the epoch) showed some time (ms) ago."""
@@ -36,18 +42,25 @@ class ExpiryClock:
 
     Otherwise, a clock that is wrong for a moment would delete the data of a month. Meanwhile, this
     clock continues at its usual pace. A further step begins the day again. A step back counts at
-    once. ``monotonic``: returns the seconds since a fixed time, which no step affects.
+    once. ``monotonic``: returns the seconds since a fixed time, which no step affects. ``file``:
+    stores the steps, so that they are known after a restart; None: they are not stored.
     """
 
-    def __init__(self, clock: Clock, monotonic: Callable[[], float] = _uptime_s) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        monotonic: Callable[[], float] = _uptime_s,
+        file: Path | None = None,
+    ) -> None:
         self._clock = clock
         self._monotonic = monotonic
+        self._file = file
         self._followed = clock(), monotonic()
         """The last time (ms) at which this clock followed the machine's clock, and when (s)."""
         self._stepped_at = 0.0
         self._step: int | None = None
         """The pending step forward (ms)."""
-        self._steps: deque[tuple[int, int]] = deque(maxlen=_MAX_STEPS)
+        self._steps = deque(self._stored_steps(), _MAX_STEPS)
         """The confirmed steps forward: this clock's time (ms) before and after each."""
 
     def __call__(self) -> int:
@@ -61,6 +74,8 @@ class ExpiryClock:
         if self._step is None or step > self._step + _MAX_SLEW_MS:
             self._step, self._stepped_at = step, read_at
             log.warning("clock_stepped_forward", step_s=step // 1000)
+            # A restart accepts the clock as it is, and so confirms the step.
+            self._store((*self._steps, (usual, now)))
         elif read_at - self._stepped_at >= _CONFIRMATION_S:
             self._steps.append((usual, now))
             return self._follow(now, read_at)
@@ -80,10 +95,32 @@ class ExpiryClock:
         return at
 
     def _follow(self, now: int, read_at: float) -> int:
-        while self._steps and self._steps[-1][1] > now + _MAX_SLEW_MS:
-            self._steps.pop()  # the clock was set back
+        # After a step back, the clock no longer includes the steps beyond its time.
+        steps = [each for each in self._steps if each[1] <= now + _MAX_SLEW_MS]
+        if self._step is not None or len(steps) < len(self._steps):
+            self._steps = deque(steps, _MAX_STEPS)
+            self._store(steps)
         self._followed, self._step = (now, read_at), None
         return now
+
+    def _stored_steps(self) -> list[tuple[int, int]]:
+        """Return the steps that were stored before the start, and that the clock still includes."""
+        if self._file is None or not self._file.exists():
+            return []
+        try:
+            steps = read_json_file(self._file, _STEPS, "file of the clock's steps", "")
+        except InvalidRequestError as error:
+            log.warning("clock_steps_unreadable", error=error.message)
+            return []
+        return [each for each in steps if each[1] <= self._followed[0] + _MAX_SLEW_MS]
+
+    def _store(self, steps: Iterable[tuple[int, int]]) -> None:
+        if self._file is None:
+            return
+        try:
+            write_json_file(self._file, list(steps))
+        except OSError as error:
+            log.warning("clock_steps_write_failed", error=str(error))
 
 
 def frontier_warnings(frontier: int, now: int) -> list[str]:

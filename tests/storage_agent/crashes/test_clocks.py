@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from ignite_server.server import IgniteServer
@@ -177,6 +178,38 @@ def test_rows_stored_while_the_clock_was_far_behind_have_their_full_retention(
     # Later, rows expire as usual.
     stepped.pass_s(3 * 86_400)
     assert policy.expired_before(State()) == stepped.now - 30 * DAY_MS
+
+
+@pytest.mark.parametrize("hours", [1, 25], ids=["pending step", "confirmed step"])
+def test_restarted_agent_retains_rows_that_were_stored_before_a_step(
+    tmp_path: Path, hours: int
+) -> None:
+    stepped = SteppedClock(_BEGIN - 60 * DAY_MS)
+    file = tmp_path / "steps.json"
+    expiry = ExpiryClock(lambda: stepped.now, lambda: stepped.monotonic, file)
+    created = stepped.now
+    stepped.now += 60 * DAY_MS
+    for _ in range(hours):
+        expiry()
+        stepped.pass_s(3600)
+    expiry()
+    restarted = ExpiryClock(lambda: stepped.now, lambda: stepped.monotonic, file)
+    assert restarted() == stepped.now
+    assert restarted.ago(30 * DAY_MS) <= created
+    # A step of a clock that was wrong for a moment is forgotten.
+    expiry = ExpiryClock(lambda: stepped.now, lambda: stepped.monotonic, file)
+    stepped.now += 366 * DAY_MS
+    expiry()
+    stepped.now -= 366 * DAY_MS
+    expiry()
+    assert len(msgspec.json.decode(file.read_bytes())) == 1
+
+
+@pytest.mark.parametrize("content", ["", "[[1]]"])
+def test_damaged_file_of_steps_is_ignored(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "steps.json"
+    file.write_text(content)
+    assert ExpiryClock(lambda: _BEGIN, lambda: 0.0, file).ago(1000) == _BEGIN - 1000
 
 
 def test_rows_expire_as_usual_once_a_confirmed_step_forward_was_wrong() -> None:
