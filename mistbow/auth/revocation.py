@@ -25,14 +25,19 @@ async def until_revoked(
     A GET request, which may wait, ends within about a second. Any other request ends when it next
     sends a part of its answer, so that no change is interrupted. An answer that has not begun
     becomes the error 401. A stream of events ends with the event ``revoked``, whose data is the
-    error. An answer with a ``Content-Length`` is sent to its end.
+    error. An answer with a ``Content-Length`` is sent to its end. Any other answer is cut: raises
+    ``UnauthorizedError``, so that the server closes the connection before the end of the answer,
+    and no reader takes a part of the answer for the whole.
     """
     answer = _Answer(send, is_valid)
     if scope["method"] in _WAITING_METHODS:
         app = _ending_waits(app, answer, is_valid)
+    is_revoked = False
     try:
         await app(scope, receive, answer.send)
     except* _RevokedError:
+        is_revoked = True
+    if is_revoked:
         await answer.end(scope, receive)
 
 
@@ -70,7 +75,7 @@ class _Answer:
         await self._send(message)
 
     async def end(self, scope: Scope, receive: Receive) -> None:
-        """End the answer with the reason, if its form allows that."""
+        """End the answer with the reason; raise the reason if the form of the answer has none."""
         error = UnauthorizedError(
             "the rights of this request have ended: its token, session or identity was revoked "
             "or has expired",
@@ -81,9 +86,10 @@ class _Answer:
             answer = JSONResponse(error.body(), status_code=error.status, headers=headers)
             await answer(scope, receive, self._send)
             return
+        if not self._is_of_events:
+            raise error
         event = f"event: revoked\ndata: {json.dumps(error.body())}\n\n".encode()
-        last = event if self._is_of_events else b""
-        await self._send({"type": "http.response.body", "body": last, "more_body": False})
+        await self._send({"type": "http.response.body", "body": event, "more_body": False})
 
 
 def _ending_waits(app: ASGIApp, answer: _Answer, is_valid: Callable[[], bool]) -> ASGIApp:

@@ -15,6 +15,7 @@ from mistbow.auth.identity import IdentityFile, read_identity_file
 from mistbow.auth.rules import requires
 from mistbow.client.credentials import ServiceCredentials
 from mistbow.clock import utc_now
+from mistbow.errors import UnauthorizedError
 from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
 
@@ -45,11 +46,12 @@ def _kept(fog: FogKeys, name: str) -> Path:
 async def test_stream_of_a_revoked_identity_ends(fog: FogKeys, tmp_path: Path) -> None:
     server = fog.issue("server", "agent", "edge", END)
     fog.issue("thief", "agent", "edge", END)
-    router = APIRouter()
+    router, sent = APIRouter(), []
 
     async def parts() -> AsyncIterator[bytes]:
         fog.revoke("thief")
         for _ in range(100):
+            sent.append(b"x")
             yield b"x"
             await asyncio.sleep(0.03)
 
@@ -59,7 +61,9 @@ async def test_stream_of_a_revoked_identity_ends(fog: FogKeys, tmp_path: Path) -
         return StreamingResponse(parts())
 
     async with _client(tmp_path, server, _kept(fog, "thief"), router) as client:
-        assert 0 < len((await client.get("/events")).content) < 60
+        with pytest.raises(UnauthorizedError, match="was revoked"):
+            await client.get("/events")
+    assert 0 < len(sent) < 60
 
 
 async def test_session_with_a_revoked_server_ends(fog: FogKeys, tmp_path: Path) -> None:

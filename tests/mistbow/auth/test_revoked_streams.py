@@ -4,12 +4,13 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from fastapi import APIRouter
 from pydantic import SecretStr
 from sse_starlette import EventSourceResponse
@@ -19,6 +20,7 @@ from mistbow.auth.rules import requires
 from mistbow.auth.token_file import new_token_file, read_token_file, write_token_file
 from mistbow.http.protocol import BoundedProtocol
 from mistbow.service import create_service
+from mistbow.streams.wire import MEDIA_TYPE
 from storage_agent.settings import AgentSettings
 from tests.support.http_server import served
 
@@ -67,6 +69,12 @@ def service(
         yield Service(url, {"Authorization": f"Bearer {token}"}, revoke)
 
 
+def until_cut(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the parts of an answer until the service closes the connection."""
+    with suppress(httpx.RemoteProtocolError):
+        yield from parts
+
+
 def test_stream_of_a_revoked_token_ends_and_others_continue(tmp_path: Path) -> None:
     async def events() -> StreamingResponse:
         return StreamingResponse(_endless())
@@ -83,9 +91,27 @@ def test_stream_of_a_revoked_token_ends_and_others_continue(tmp_path: Path) -> N
             parts, others = answer.iter_raw(), other.iter_raw()
             assert next(parts) == next(others) == b"event"
             served_events.revoke()
-            assert sum(1 for _ in parts) < 50
+            assert sum(1 for _ in until_cut(parts)) < 50
             assert sum(1 for _, _ in zip(range(20), others, strict=False)) == 20
         assert client.get("/events", headers=served_events.headers).status_code == 401
+
+
+@pytest.mark.parametrize("media_type", ["application/x-ndjson", MEDIA_TYPE])
+def test_incomplete_answer_of_a_revoked_token_has_no_end(tmp_path: Path, media_type: str) -> None:
+    async def rows() -> StreamingResponse:
+        return StreamingResponse(_endless(), media_type=media_type)
+
+    with (
+        service(tmp_path, "/rows", rows) as served_rows,
+        httpx.stream(
+            "GET", f"{served_rows.url}/rows", headers=served_rows.headers, timeout=10
+        ) as answer,
+    ):
+        parts = answer.iter_raw()
+        assert next(parts) == b"event"
+        served_rows.revoke()
+        with pytest.raises(httpx.RemoteProtocolError, match="without sending complete message"):
+            list(parts)
 
 
 def test_request_that_waits_is_answered_401_with_the_reason(tmp_path: Path) -> None:
