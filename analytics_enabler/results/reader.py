@@ -31,6 +31,9 @@ MIN_FIRST_MS = 60_000
 
 GROWTH = 4
 
+_SPARSE_SHARE = 8
+"""Ranges grow again, after a dense one, when a range has less than this part of the bytes."""
+
 T = TypeVar("T")
 
 
@@ -139,6 +142,8 @@ class ResultReader:
                 span, growth = (last - lower) // 2, 1
                 lower = last - span
                 continue
+            if rows.nbytes * _SPARSE_SHARE < MAX_READ_BYTES:
+                growth = GROWTH
             earlier = part.visible_table(_conform(current_results(rows)))
             found = _last(pa.concat_tables([earlier, found]), limit)
             _check_size(found)
