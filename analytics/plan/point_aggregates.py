@@ -1,9 +1,11 @@
-"""Windows that end at points, and whose values are merged from aggregates of their points."""
+"""Values at points: their steps, and the windows whose values are merged from aggregates."""
 
 from collections import defaultdict
 
-from analytics.plan.expressions import Measure
-from analytics.plan.functions import AnyFunction, UserOperator, spec_of
+import msgspec
+
+from analytics.plan.expressions import Aggregate, Expression, Measure, rewrite
+from analytics.plan.functions import ACCUMULATED, AnyFunction, UserOperator, spec_of
 from analytics.plan.nodes import Plan, expressions_of
 
 
@@ -34,3 +36,20 @@ def mergeable_windows(plan: Plan) -> frozenset[str]:
         and window.start is None
         and all(map(is_mergeable, functions[window.id]))
     )
+
+
+def with_step(expression: Expression, step_ms: int) -> Expression:
+    """Return an expression whose aggregates are evaluated at intervals of ``step_ms``."""
+
+    def change(node: Expression) -> Expression:
+        if not isinstance(node, Aggregate):
+            return node
+        size_ms = step_ms if has_state(node) else node.size_ms
+        return msgspec.structs.replace(node, size_ms=size_ms, every_ms=step_ms)
+
+    return rewrite(expression, change)
+
+
+def has_state(aggregate: Aggregate) -> bool:
+    """Return whether an aggregate is computed from a state and the points since the last tick."""
+    return aggregate.function in ACCUMULATED or aggregate.points is not msgspec.UNSET

@@ -147,9 +147,10 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         current: list[Generation] = []
         for definition in definitions:
             old = former.get(definition.name)
-            if old is not None and old.definition.meaning == definition.meaning:
+            kept = None if old is None else old.definition.continued(definition)
+            if old is not None and kept is not None:
                 del former[definition.name]
-                current.append(msgspec.structs.replace(old, definition=definition))
+                current.append(msgspec.structs.replace(old, definition=kept))
             else:
                 start = since if definition.feed is None else 0
                 new = self._next_generation(definition, start, scope_of(definition))

@@ -2,9 +2,10 @@
 
 import msgspec
 
-from analytics.plan.expressions import Expression
+from analytics.plan.expressions import Aggregate, Expression, walk
 from analytics.plan.feeds import Feed
 from analytics.plan.nodes import Counted, Insight, fingerprint
+from analytics.plan.point_aggregates import has_state, with_step
 from analytics.plan.ticks import At, Ticks
 from analytics_enabler.scheduling.model.constraints import Constraint, CostCap
 from analytics_enabler.scheduling.model.jobs import Setting
@@ -78,6 +79,38 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         computed = (self.expression, self.by, self.every_ms, self.filter, *counted)
         feed = () if self.feed is None else (self.feed,)
         return fingerprint((*computed, self.scheduler, self.options, *feed))
+
+    def continued(self, later: "Definition") -> "Definition | None":
+        """Return the definition with which the insight continues if ``later`` replaces this one.
+
+        None: ``later`` has another meaning. An insight with states at points keeps its step, which
+        does not change its values: with another step, it would not find its states.
+        """
+        if self.each_point and self._has_states and later.each_point:
+            later = later.with_step(self.every_ms)
+        return later if self.meaning == later.meaning else None
+
+    @property
+    def _has_states(self) -> bool:
+        filters = () if self.filter is None else (self.filter,)
+        nodes = (node for root in (self.expression, *filters) for node in walk(root))
+        return self.counted is not None or any(
+            isinstance(node, Aggregate) and has_state(node) for node in nodes
+        )
+
+    def with_step(self, step_ms: int) -> "Definition":
+        """Return the definition with evaluations at intervals of ``step_ms``."""
+        counted = self.counted
+        if counted is not None:
+            counts = tuple(with_step(count, step_ms) for count in counted.counts)
+            counted = msgspec.structs.replace(counted, counts=counts)
+        return msgspec.structs.replace(
+            self,
+            expression=with_step(self.expression, step_ms),
+            every_ms=step_ms,
+            filter=None if self.filter is None else with_step(self.filter, step_ms),
+            counted=counted,
+        )
 
     def deployed(self, uid: str, since: int) -> Insight:
         """Return the insight in the form that plans contain.

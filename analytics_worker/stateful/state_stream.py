@@ -29,6 +29,7 @@ from mistbow.streams.models import (
 from mistbow.streams.schemas import STATES
 
 _SNAPSHOT_TICKS = 64
+_MIN_SNAPSHOT_MS = 60_000
 _MAX_SNAPSHOT_MS = 30 * 86_400_000
 
 _MAX_APPEND_ROWS = 20_000
@@ -39,10 +40,11 @@ _COLUMNS = ("accumulator", "key", "ts", "revision", "state")
 def snapshot_ms(every_ms: int) -> int:
     """Return the interval (ms) of snapshots; a snapshot stores the states of all keys again.
 
-    >>> snapshot_ms(1000), snapshot_ms(86_400_000) // 86_400_000
-    (64000, 30)
+    >>> snapshot_ms(200), snapshot_ms(1000), snapshot_ms(86_400_000) // 86_400_000
+    (60000, 64000, 30)
     """
-    return max(every_ms, min(every_ms * _SNAPSHOT_TICKS, _MAX_SNAPSHOT_MS))
+    longest = min(every_ms * _SNAPSHOT_TICKS, _MAX_SNAPSHOT_MS)
+    return max(every_ms, longest, _MIN_SNAPSHOT_MS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,13 @@ from analytics.plan.expressions import (
     rewrite,
 )
 from analytics.plan.functions import ACCUMULATED
+from analytics.plan.point_aggregates import with_step
 from analytics.plan.ticks import Ticks
 from analytics_enabler.semantics.bind import bound_tree as bound
 from analytics_enabler.semantics.definition import Definition
 from analytics_enabler.semantics.lower.point_counts import point_counts
 from analytics_enabler.semantics.lower.samples import sample
-from analytics_enabler.semantics.lower.short_steps import short_step, with_step
+from analytics_enabler.semantics.lower.short_steps import short_step
 from analytics_enabler.semantics.window_lengths import current_ms, series_ticks
 from grammar import ast
 
@@ -58,11 +59,11 @@ def lower(insight: bound.BoundInsight, text: str, scheduler: str) -> Definition:
     filters = [lowering.condition(term, expression) for term in insight.when.on_results]
     expression, *filters = sample([expression, *filters], insight.options)
     counted, every_ms = None, trigger.ticks.every_ms
-    if insight.at_points and trigger.points is not None:
-        counted = point_counts(trigger.points, every_ms, [expression, *filters], insight.keys)
-    elif insight.at_points:
+    if insight.at_points:
         every_ms = short_step([expression, *filters], every_ms)
         expression, *filters = (with_step(each, every_ms) for each in (expression, *filters))
+        if trigger.points is not None:
+            counted = point_counts(trigger.points, every_ms, [expression, *filters], insight.keys)
     return Definition(
         name=insight.syntax.name,
         text=text,

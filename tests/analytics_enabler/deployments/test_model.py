@@ -41,6 +41,20 @@ def test_amended_deployment_continues_unchanged_insights_and_replaces_others_at_
     assert ended == {"d-1/a/1": 99, "d-1/c/1": 99}
 
 
+def test_amended_accumulator_keeps_the_step_of_its_stored_states() -> None:
+    text = (
+        "a = COMPUTE RUNNING_COUNT(x) - AVG(x, 1 h); b = COMPUTE SUM(x) EVERY 5 POINTS; "
+        "c = COMPUTE AVG(x, 1 m)"
+    )
+    of_earlier_version = [one.with_step(1000) for one in definitions(text)]
+    earlier = deployment(OLD).defined_by(of_earlier_version, since=10)
+    amended = earlier.defined_by(definitions(text), since=99)
+    assert [(one.uid, one.since, one.insight.every_ms) for one in amended.live] == [
+        ("d-1/a/2", 10, 1000), ("d-1/b/2", 10, 1000), ("d-1/c/3", 99, 200),
+    ]  # fmt: skip
+    assert [one.insight for one in amended.live[:2]] == [one.insight for one in earlier.live[:2]]
+
+
 def test_insight_that_returns_starts_new_generation() -> None:
     gone = deployment(OLD).defined_by(definitions("a = COMPUTE AVG(x) EVERY 5 s"), since=1)
     back = gone.defined_by(definitions(OLD), since=2)

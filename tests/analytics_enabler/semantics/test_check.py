@@ -330,7 +330,9 @@ def test_window_at_time_of_day_has_panes_of_minutes(window: str, zone: str, pane
     ("query", "step"),
     [("MEDIAN(cpu, 16 h)", "1 MINUTE"), ("MEDIAN(cpu, 17 h)", "5 MINUTES"),
      ("MEDIAN(cpu, 7 d) + cpu", "15 MINUTES"), ("MEDIAN(cpu, 40 d)", "1 HOUR"),
-     ("AVG(cpu, 1 h) WITH SAMPLE 0.5", "1 MINUTE"), ("RUNNING_MEAN(cpu)", "1 SECOND")],
+     ("AVG(cpu, 1 h) WITH SAMPLE 0.5", "1 MINUTE"),
+     ("RUNNING_MEAN(cpu) * MODE(cpu, 1 h)", "1 MINUTE"),
+     ("SUM(cpu) EVERY 1001 POINTS", "1 SECOND")],
 )  # fmt: skip
 def test_long_windows_at_points_have_long_steps(query: str, step: str) -> None:
     assert in_words(definition(f"a = COMPUTE {query}").every_ms) == step
@@ -339,12 +341,24 @@ def test_long_windows_at_points_have_long_steps(query: str, step: str) -> None:
 @pytest.mark.parametrize(
     ("query", "step"),
     [("AVG(cpu, 10 s)", 100), ("AVG(cpu, 40 d)", 200), ("SDEV(cpu, 7 d) + cpu", 200),
-     ("SUM(cpu, 1 h) - SUM(cpu, 1 h, 500 ms)", 100), ("MAX(cpu, 250 ms)", 250), ("cpu", 200)],
+     ("SUM(cpu, 1 h) - SUM(cpu, 1 h, 500 ms)", 100), ("MAX(cpu, 250 ms)", 250), ("cpu", 200),
+     ("RUNNING_MEAN(cpu)", 200), ("PEWMA(cpu) - SDEV(cpu, 40 d)", 200),
+     ("cpu WHEN DIFF(cpu) > 0", 200), ("AVG(cpu, 1 h) EVERY 7 K", 200),
+     ("EWMA(cpu) - MAX(cpu, 1300 ms) EVERY 3 POINTS", 100),
+     ("MEDIAN(cpu) EVERY 1000 POINTS", 200)],
 )  # fmt: skip
-def test_mergeable_functions_at_points_have_short_steps(query: str, step: int) -> None:
+def test_insights_at_points_have_short_steps(query: str, step: int) -> None:
     found = definition(f"a = COMPUTE {query}")
-    aggregates = [node for node in walk(found.expression) if isinstance(node, Aggregate)]
+    counted = () if found.counted is None else found.counted.counts
+    filters = () if found.filter is None else (found.filter,)
+    aggregates = [
+        node
+        for root in (found.expression, *filters, *counted)
+        for node in walk(root)
+        if isinstance(node, Aggregate)
+    ]
     assert {found.every_ms, *(node.every_ms for node in aggregates)} == {step}
+    optimize(plan_of(f"a = COMPUTE {query}"))
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
