@@ -236,7 +236,7 @@ def test_explanation_begins_with_a_summary() -> None:
             "SUM(x) EVERY 100 POINTS",
             [
                 "1 insight, 2 aggregates, 2 windows, 1 pane; metrics read: x",
-                "SUM of x: the last 100 points, every 100 points, from panes of 1 second",
+                "SUM of x: the last 100 points, every 100 points, from panes of 200 milliseconds",
                 "RUNNING_COUNT of x: all points since the deployment, at each point, in steps of "
                 "1 second, from panes of 1 second",
             ],
