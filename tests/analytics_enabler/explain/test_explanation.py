@@ -238,7 +238,7 @@ def test_explanation_begins_with_a_summary() -> None:
                 "1 insight, 2 aggregates, 2 windows, 1 pane; metrics read: x",
                 "SUM of x: the last 100 points, every 100 points, from panes of 200 milliseconds",
                 "RUNNING_COUNT of x: all points since the deployment, at each point, in steps of "
-                "1 second, from panes of 1 second",
+                "200 milliseconds, from panes of 200 milliseconds",
             ],
         ),
     ],
