@@ -1,12 +1,15 @@
 """Values at points: their steps, and the windows whose values are merged from aggregates."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 import msgspec
 
 from analytics.plan.expressions import Aggregate, Expression, Measure, rewrite
 from analytics.plan.functions import ACCUMULATED, AnyFunction, UserOperator, spec_of
 from analytics.plan.nodes import Plan, expressions_of
+
+_ORDERED: frozenset[AnyFunction] = frozenset({"MEDIAN", "PERCENTILE", "TOP_K"})
 
 
 def is_mergeable(function: AnyFunction) -> bool:
@@ -18,24 +21,45 @@ def is_mergeable(function: AnyFunction) -> bool:
     return not isinstance(function, UserOperator) and spec_of(function).merges
 
 
-def mergeable_windows(plan: Plan) -> frozenset[str]:
-    """Return the ids of the windows that end at points and that only mergeable functions read.
+def is_ordered(function: AnyFunction) -> bool:
+    """Return whether the value of a function at a point depends on values of certain ranks only.
 
-    Windows of functions that accumulate are omitted, since they contain only new points.
+    >>> is_ordered("PERCENTILE"), is_ordered("TOP_K"), is_ordered("MODE")
+    (True, True, False)
     """
+    return function in _ORDERED
+
+
+def history_windows(plan: Plan) -> frozenset[str]:
+    """Return the ids of the windows that end at points and need few of their points in a row.
+
+    Only mergeable and ordered functions read these windows. Windows of functions that accumulate
+    are omitted, since they contain only new points.
+    """
+    functions = _functions(plan)
+    return frozenset(
+        window.id
+        for window in plan.windows
+        if window.each_point
+        and window.start is None
+        and all(is_mergeable(each) or is_ordered(each) for each in functions[window.id])
+    )
+
+
+def ordered_windows(plan: Plan) -> frozenset[str]:
+    """Return the ids of those ``history_windows`` that an ordered function reads."""
+    functions = _functions(plan)
+    return frozenset(id for id in history_windows(plan) if any(map(is_ordered, functions[id])))
+
+
+def _functions(plan: Plan) -> Mapping[str, set[AnyFunction]]:
     functions: dict[str, set[AnyFunction]] = defaultdict(set)
     for insight in plan.insights:
         for node in expressions_of(insight):
             if isinstance(node, Measure):
                 for id in filter(None, (node.window, node.other)):
                     functions[id].add(node.function)
-    return frozenset(
-        window.id
-        for window in plan.windows
-        if window.each_point
-        and window.start is None
-        and all(map(is_mergeable, functions[window.id]))
-    )
+    return functions
 
 
 def with_step(expression: Expression, step_ms: int) -> Expression:

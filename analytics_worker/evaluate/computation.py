@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.plan.nodes import Plan
-from analytics.plan.point_aggregates import mergeable_windows
+from analytics.plan.point_aggregates import history_windows, ordered_windows
 from analytics_worker.evaluate.composition import compose
 from analytics_worker.evaluate.history.elements import PanePoints, PointHistory
-from analytics_worker.evaluate.history.point_store import PointStore
+from analytics_worker.evaluate.history.point_store import PointStore, StoredPane
 from analytics_worker.evaluate.operator_failures import (
     OperatorFailure,
     ReportFailure,
@@ -69,7 +69,7 @@ class Computation:
 
         collecting = replace(self, report_failure=collect)
         all_panes = Panes.of(_with_all_columns(panes))
-        history = PanePoints(all_panes, list(self._lookbacks))
+        history = PanePoints(all_panes, list(self._stored_panes))
         results = collecting._results(all_panes, shapes, NEVER, EVER, history)
         return pa.concat_tables([results, _failure_rows(failures)])
 
@@ -101,18 +101,22 @@ class Computation:
 
     @property
     def _with_history(self) -> frozenset[str]:
-        return mergeable_windows(self.plan)
+        return history_windows(self.plan)
 
     @property
-    def _lookbacks(self) -> dict[int, int]:
-        """Route -> the greatest lookback (ms) of the windows that read a history of this pane."""
+    def _stored_panes(self) -> dict[int, StoredPane]:
+        """Route -> the pane, for the panes of windows that read a history."""
         routes = {pane.id: route for route, pane in enumerate(self.plan.panes)}
-        lookbacks: dict[int, int] = {}
+        ordered, panes = ordered_windows(self.plan), dict[int, StoredPane]()
         for window in self.plan.windows:
             if window.id in self._with_history:
                 route = routes[window.pane]
-                lookbacks[route] = max(lookbacks.get(route, 0), window.lookback_ms)
-        return lookbacks
+                other = panes.get(route, StoredPane(0, is_ordered=False))
+                panes[route] = StoredPane(
+                    max(other.lookback, window.lookback_ms),
+                    other.is_ordered or window.id in ordered,
+                )
+        return panes
 
     @contextmanager
     def _history(
@@ -123,15 +127,15 @@ class Computation:
         ``panes``: the retained panes and the new panes, in this order. Points that an earlier
         micro-batch had are not added again.
         """
-        lookbacks = self._lookbacks
-        if self.pane_folder is None or not lookbacks:
+        stored = self._stored_panes
+        if self.pane_folder is None or not stored:
             yield PanePoints(panes, [])
             return
         is_new = np.arange(len(panes.due)) >= retained.panes.num_rows
         added = (panes.due <= until) & (is_new | (panes.due > retained.closed))
-        with PointStore.opened(self.pane_folder, batch, retained.closed, lookbacks) as store:
+        with PointStore.opened(self.pane_folder, batch, retained.closed, stored) as store:
             new = Panes.of(panes.table.filter(pa.array(added)))
-            store.new = PanePoints(new, list(lookbacks), store.keys)
+            store.new = PanePoints(new, list(stored), store.keys)
             yield store
             store.add(until)
 

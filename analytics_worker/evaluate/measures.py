@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from analytics.plan.expressions import Expression, Label, Measure, Scalar
 from analytics.plan.functions import ACCUMULATED, CONTENTS, UserOperator, spec_of
-from analytics.plan.nodes import Counted, Insight, Plan
-from analytics.plan.point_aggregates import mergeable_windows
+from analytics.plan.nodes import Counted, Insight, Plan, Window
+from analytics.plan.point_aggregates import history_windows, is_ordered
 from analytics.plan.resumption import windows_of
 from analytics.plan.sampling import ProbabilitySampling
 from analytics.plan.ticks import Ticks
@@ -22,6 +22,7 @@ from analytics_worker.evaluate.finalize import finalize, finalize_aggregates
 from analytics_worker.evaluate.history.aggregates import Aggregates
 from analytics_worker.evaluate.history.elements import PointHistory
 from analytics_worker.evaluate.history.window_history import WindowHistory
+from analytics_worker.evaluate.history.window_order import WindowOrder
 from analytics_worker.evaluate.keyed_values import KeyedValues, join_points
 from analytics_worker.evaluate.labels import (
     labels,
@@ -37,6 +38,7 @@ from analytics_worker.evaluate.point_windows import (
     finalize_spans,
     merge_at,
 )
+from analytics_worker.evaluate.ranked_values import ranked_at
 from analytics_worker.evaluate.sample_estimates import finalize_sample
 from analytics_worker.panes.routing import key_of
 from analytics_worker.stateful.accumulators import (
@@ -51,7 +53,7 @@ class PlanWindows:
     """The windows (``WINDOWED``) of a plan that are evaluated together.
 
     ``states``: the store with the states of accumulators before these windows. ``history``: the
-    points of the windows whose functions are merged at points; None: the rows contain them.
+    points of the windows whose rows contain only new points; None: the rows contain all points.
     """
 
     def __init__(
@@ -70,8 +72,9 @@ class PlanWindows:
         self._rows: dict[str, pa.Table] = {}
         self._outputs: dict[str, list[AccumulatorOutput]] = {}
         self._history = history
-        self._with_history = frozenset[str]() if history is None else mergeable_windows(plan)
+        self._with_history = frozenset[str]() if history is None else history_windows(plan)
         self._histories: dict[str, WindowHistory] = {}
+        self._orders: dict[str, WindowOrder] = {}
         self._routes = {pane.id: route for route, pane in enumerate(plan.panes)}
         # All rows: windows with an offset are read at the points of other windows.
         self._bounds = pc.min_max(windows["tick"]).as_py()
@@ -88,17 +91,29 @@ class PlanWindows:
             self._rows[window] = rows
         return rows
 
-    def history(self, id: str) -> WindowHistory | None:
-        """Return the history of a window; None: the window's rows contain all of its points."""
-        if self._history is None or id not in self._with_history:
-            return None
+    def has_history(self, id: str) -> bool:
+        """Return whether the older points of a window are in a history, not in the rows."""
+        return self._history is not None and id in self._with_history
+
+    def history(self, id: str) -> WindowHistory:
+        """Return the history of a window that has a history."""
         found = self._histories.get(id)
         if found is None:
-            window, first, last = self.shapes[id], self._bounds["min"], self._bounds["max"]
-            route = self._routes[window.pane]
-            found = WindowHistory(window, route, self._history, first, last)
-            self._histories[id] = found
+            found = self._histories[id] = WindowHistory(*self._history_of(id))
         return found
+
+    def order(self, id: str) -> WindowOrder:
+        """Return the ordered values of a window that has a history."""
+        found = self._orders.get(id)
+        if found is None:
+            found = self._orders[id] = WindowOrder(*self._history_of(id))
+        return found
+
+    def _history_of(self, id: str) -> tuple[Window, int, PointHistory, int, int]:
+        assert self._history is not None  # noqa: S101 - see ``has_history``
+        window = self.shapes[id]
+        route = self._routes[window.pane]
+        return window, route, self._history, self._bounds["min"], self._bounds["max"]
 
     def accumulate(self, measure: Expression) -> tuple[Accumulator, list[AccumulatorOutput]]:
         """Return the accumulator of a measure, and the accumulator's outputs for all rows.
@@ -182,9 +197,11 @@ class PointMeasures:
         if self._windows.shapes[measure.window].points is not msgspec.UNSET:
             _, outputs = self._windows.accumulate(measure)
             return KeyedValues(*finalize_spans(measure, outputs), by)
-        history = self._windows.history(measure.window)
-        if history is not None:
-            rows, merged = self._merged_of(measure.window, history)
+        if self._windows.has_history(measure.window):
+            if is_ordered(measure.function):
+                order = self._windows.order(measure.window)
+                return KeyedValues(*ranked_at(measure, order, self._times_of(by)), by)
+            rows, merged = self._merged_of(measure.window)
             return KeyedValues(rows, finalize_aggregates(measure.function, merged), by)
         points = [self._points_of(id) for id in (measure.window, measure.other) if id is not None]
         return KeyedValues(*finalize_at(measure, points, self._times_of(by)), by)
@@ -192,18 +209,19 @@ class PointMeasures:
     def labels(self, label: Label) -> KeyedValues:
         """Return the values of a label: one text for each evaluation time and key."""
         by, window = frozenset(label.by), _measure_of(label).window
-        times, history = self._times_of(by), self._windows.history(window)
-        if history is None:
-            latest = latest_at_times(label, self._points_of(window), times)
+        times = self._times_of(by)
+        if self._windows.has_history(window):
+            latest = latest_of_history(label, self._windows.history(window), times)
         else:
-            latest = latest_of_history(label, history, times)
+            latest = latest_at_times(label, self._points_of(window), times)
         return KeyedValues(*labels(label, latest), by)
 
-    def _merged_of(self, id: str, history: WindowHistory) -> tuple[pa.Table, Aggregates]:
+    def _merged_of(self, id: str) -> tuple[pa.Table, Aggregates]:
         """Return the times and keys at which a window has points, and the merged points."""
         found = self._merged.get(id)
         if found is None:
-            found = merge_at(history, self._times_of(self._windows.by[id]))
+            times = self._times_of(self._windows.by[id])
+            found = merge_at(self._windows.history(id), times)
             self._merged[id] = found
         return found
 

@@ -116,7 +116,7 @@ def finalize_at(
         if len(each) == len(windows):
             found.append((time.ts, time.key))
             points.append(each)
-    return _rows(found), finalize_points(measure.function, points, measure.parameters)
+    return rows_of(found), finalize_points(measure.function, points, measure.parameters)
 
 
 def merge_at(
@@ -132,7 +132,7 @@ def merge_at(
         np.array([time.tick for time in times], np.int64),
     )
     chosen = np.flatnonzero(merged.count)
-    rows = _rows([(times[index].ts, times[index].key) for index in chosen.tolist()])
+    rows = rows_of([(times[index].ts, times[index].key) for index in chosen.tolist()])
     return rows, merged.take(chosen)
 
 
@@ -144,7 +144,7 @@ def finalize_spans(
     The column ``tick`` contains the times of the last points (ms).
     """
     spans = [(one.key, span) for one in outputs for span in one.spans]
-    rows = _rows([(int(span.ts[-1]), key) for key, span in spans])
+    rows = rows_of([(int(span.ts[-1]), key) for key, span in spans])
     ordered = [(_by_value(span),) for _, span in spans]
     return rows, finalize_points(measure.function, ordered, measure.parameters)
 
@@ -155,7 +155,8 @@ def _by_value(points: Points) -> Points:
     return Points(points.ts[order], points.values[order], points.entities[order])
 
 
-def _rows(times: Sequence[tuple[int, str]]) -> pa.Table:
+def rows_of(times: Sequence[tuple[int, str]]) -> pa.Table:
+    """Return a table with times (ms), in the column ``tick``, and keys."""
     return pa.table(
         {
             "tick": pa.array([ts for ts, _ in times], pa.int64()),

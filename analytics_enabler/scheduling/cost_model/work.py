@@ -13,7 +13,7 @@ from analytics.plan.expressions import Measure
 from analytics.plan.fragments import Fragment, Merge, Partial
 from analytics.plan.functions import Function, spec_of
 from analytics.plan.nodes import Pane, Plan, Window, expressions_of
-from analytics.plan.point_aggregates import mergeable_windows
+from analytics.plan.point_aggregates import history_windows
 from analytics_enabler.catalogue import AnySeries, SeriesIndex
 from analytics_enabler.scheduling.driver.traffic import (
     POINTS_PER_S,
@@ -128,12 +128,12 @@ def _carried_points(pane: Pane, series: SeriesIndex, rates: SeriesRates) -> floa
 
 def _window_work(plan: Plan, series: SeriesIndex, rates: SeriesRates) -> dict[str, float]:
     panes = {pane.id: pane for pane in plan.panes}
-    with_history = mergeable_windows(plan)
+    with_history = history_windows(plan)
     work = dict.fromkeys(("window", "window_point", "insight", "measure"), 0.0)
     for window in plan.windows:
         pane = panes[window.pane]
         ticks, keys = 1000 / window.every_ms, key_count(pane, series)
-        # Older points of a window with a history are merged already.
+        # Older points of a window with a history are merged or sorted already.
         span_ms = window.every_ms if window.id in with_history else window.span_ms
         work["window"] += ticks * keys * max(span_ms / pane.width_ms, 1.0)
         if "points" in window.contents:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from analytics.plan.expressions import Aggregate, Expression, walk
 from analytics.plan.functions import ACCUMULATED
-from analytics.plan.point_aggregates import has_state, is_mergeable
+from analytics.plan.point_aggregates import has_state, is_mergeable, is_ordered
 
 _STEPS_MS = (200, 100)
 """The steps (ms) of short insights, the preferred step first.
@@ -24,8 +24,9 @@ def short_step(expressions: Sequence[Expression], step_ms: int) -> int:
     """Return the step (ms) of an insight whose values at points ``expressions`` compute.
 
     The step is shorter than ``step_ms`` if each function is cheap in short steps: an accumulator,
-    which reads only the points of a step and its state, or a mergeable function, which reads few
-    aggregates instead of all points of its window. The step divides all windows and offsets.
+    which reads only the points of a step and its state; a mergeable function, which reads few
+    aggregates instead of all points of its window; or an ordered function, which reads few sorted
+    values. The step divides all windows and offsets.
     """
     aggregates = [
         node for root in expressions for node in walk(root) if isinstance(node, Aggregate)
@@ -47,4 +48,4 @@ def _is_short(aggregate: Aggregate) -> bool:
         return True
     if isinstance(aggregate.points, int):
         return aggregate.points <= MAX_SHORT_SPAN_POINTS
-    return is_mergeable(aggregate.function)
+    return is_mergeable(aggregate.function) or is_ordered(aggregate.function)

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics_worker.evaluate.history.aggregates import Aggregates, Integers, RangeMerger
+from analytics_worker.evaluate.history.chunks import chunk_ends
+from analytics_worker.evaluate.history.sorted_runs import Blocks
 from analytics_worker.evaluate.windows.windows import NEVER, Panes
 from analytics_worker.operators.points import Floats
 
@@ -63,7 +65,7 @@ class Elements:
 
     def chunks(self, length_ms: int) -> "Elements":
         """Return the elements merged into an element for each key and chunk of ``length_ms``."""
-        ends = self.ts + -self.ts % length_ms
+        ends = chunk_ends(self.ts, length_ms)
         order = np.lexsort((ends, self.key))
         key, end = self.key[order], ends[order]
         starts = np.flatnonzero((np.diff(key, prepend=-1) != 0) | (np.diff(end, prepend=-1) != 0))
@@ -132,6 +134,14 @@ class PointHistory(Protocol):
         """
         ...
 
+    def ordered(self, route: int, times: Range) -> tuple[Elements, Blocks]:
+        """Return all points in the windows of ``times``: points, and blocks of sorted values.
+
+        All windows contain all values of the blocks. ``route``: the index of a pane that an
+        ordered function reads.
+        """
+        ...
+
 
 class PanePoints:
     """The points of a table of panes; ``routes``: the indices of these panes in the plan."""
@@ -144,6 +154,10 @@ class PanePoints:
         """Return the points in the windows of ``times``."""
         points = self._routes[route]
         return points.filter((points.ts > times.first_start) & (points.ts <= times.last_end))
+
+    def ordered(self, route: int, times: Range) -> tuple[Elements, Blocks]:
+        """Return the points in the windows of ``times``, and no blocks."""
+        return self.elements(route, times), Blocks.none()
 
     def all_points(self) -> Iterator[tuple[int, Elements]]:
         """Yield (route, points) for each route."""

@@ -3,19 +3,21 @@
 import itertools
 import math
 import sqlite3
+import statistics
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics.plan.expressions import Arithmetic, Measure, Source
-from analytics.plan.functions import Function
+from analytics.plan.functions import Function, Parameters
 from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics_worker.evaluate.computation import Computation
 from analytics_worker.evaluate.history.aggregates import Aggregates, RangeMerger
@@ -24,8 +26,10 @@ from analytics_worker.evaluate.windows.windows import ROUTED_PANES
 STEP_MS = 200
 END_MS = 400_000
 FUNCTIONS: tuple[Function, ...] = (
-    "SUM", "COUNT", "MIN", "MAX", "AVG", "LATEST", "VARIANCE", "GEOMETRIC_MEAN",
+    "SUM", "COUNT", "MIN", "MAX", "AVG", "LATEST", "VARIANCE", "GEOMETRIC_MEAN", "MEDIAN",
+    "PERCENTILE", "TOP_K",
 )  # fmt: skip
+PARAMETERS: dict[Function, Parameters] = {"PERCENTILE": (85.0,), "TOP_K": (3.0,)}
 WINDOWS = ((1000, 0), (3000, 400), (40_000, 0), (300_000, 2000))
 
 
@@ -78,7 +82,7 @@ _bursts = st.lists(
 
 
 def plan_of(size_ms: int, offset_ms: int) -> Plan:
-    """Return a plan with each mergeable function, at the points of a window without offset."""
+    """Return a plan with mergeable and ordered functions, at the points without an offset."""
     pane = Pane(id="p", source=Source("x"), by=("k",), width_ms=STEP_MS, contents=("points",))
     windows = tuple(
         Window(
@@ -91,7 +95,7 @@ def plan_of(size_ms: int, offset_ms: int) -> Plan:
     insights = tuple(
         Insight(
             uid=name,
-            expression=Arithmetic("-", Arithmetic("+", Measure(name, "own"), times), times),
+            expression=Arithmetic("-", Arithmetic("+", _measure(name), times), times),
             by=("k",),
             every_ms=STEP_MS,
             since=0,
@@ -100,6 +104,10 @@ def plan_of(size_ms: int, offset_ms: int) -> Plan:
         for name in FUNCTIONS
     )
     return Plan(insights=insights, windows=windows, panes=(pane,))
+
+
+def _measure(function: Function) -> Measure:
+    return Measure(function, "own", PARAMETERS.get(function, ()))
 
 
 def right(
@@ -137,6 +145,12 @@ def _value(function: Function, values: list[float]) -> float:
             return values[-1]
         case "VARIANCE":
             return math.fsum((value - mean) ** 2 for value in values) / len(values)
+        case "MEDIAN":
+            return statistics.median(values)
+        case "PERCENTILE":
+            return float(np.percentile(values, *PARAMETERS[function]))
+        case "TOP_K":
+            return sorted(values)[-3:][0]
         case _:
             if min(values) <= 0:
                 return math.nan
@@ -221,6 +235,22 @@ def test_micro_batch_does_not_replace_a_later_one(tmp_path: Path) -> None:
         computation.next_results(table([], 1000 * (batch + 1)), batch)
     with pytest.raises(RuntimeError, match="already stored"):
         computation.next_results(table([], 1000), 0)
+
+
+def test_sorted_runs_are_deleted_with_their_points_and_by_a_repetition(tmp_path: Path) -> None:
+    computation = Computation(
+        plan=plan_of(40_000, 0), after={"own": 0, "times": 0}, pane_folder=tmp_path
+    )
+    for batch in [*range(100), 99]:
+        until = 1000 * (batch + 1)
+        given = [arrival("a", until - 500, 1, 0)]
+        # A late point adds a run to a chunk that has ended.
+        given += [Arrival("a", 75_000, 7, until)] if batch == 99 else []
+        computation.next_results(table(given, until), batch)
+    with sqlite3.connect(tmp_path / "points.sqlite") as stored:
+        runs = stored.execute("select level, ts, batch from runs order by ts, batch").fetchall()
+        pages = stored.execute("select level, ts, batch from pages order by ts, batch").fetchall()
+    assert runs == pages == [(0, 64_000, 63), (0, 80_000, 79), (0, 80_000, 99), (0, 96_000, 95)]
 
 
 def test_expired_points_are_deleted_and_a_long_window_reads_few_chunks(tmp_path: Path) -> None:
