@@ -14,7 +14,7 @@ from analytics_worker.evaluate.history.aggregates import Integers
 from analytics_worker.evaluate.history.chunks import RUN_LENGTHS_MS, chunk_ends, cover
 from analytics_worker.operators.points import Floats
 
-PAGE_VALUES = 256
+PAGE_VALUES = 512
 """The number of values in a page, which is read as a whole."""
 
 _BLOCK = np.dtype(
