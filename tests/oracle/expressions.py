@@ -103,7 +103,7 @@ _ACCUMULATING = ("RUNNING", "EWMA", "DIFF", "USUAL")
 SHIFT_MS = 900
 DAILY_MS = 60_000
 """The interval (ms) that stands for EVERY … AT, whose times are one minute after midnight GMT."""
-_WINDOWS = ("1 s", "2 SECONDS", "3 s", "5 SECONDS", "7 s", "10 s", "1500 MS")
+_WINDOWS = ("1 s", "2 SECONDS", "3 s", "5 SECONDS", "7 s", "10 s", "20 s", "1500 MS")
 _numbers = st.sampled_from(["0", "1", "2", "3.5", "-2", "0.25", "10", "1e1"])
 _odd_numbers = st.sampled_from(["1.3717", "0.0417", "-0.7731", "17.0931", "41.7193"])
 _orders = st.sampled_from([">", ">=", "<", "<=", "!=", "<>", ">", ">=", "<", "==", "="])

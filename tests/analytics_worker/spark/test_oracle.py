@@ -88,7 +88,8 @@ def test_streamed_results_equal_the_oracle_through_restarts(
 ) -> None:
     # The effect of late points on values at points depends on the steps at which these are written.
     accepted = _accepted(grouped=False)
-    trials = [*_drawn(2, accepted.filter(_is_at_ticks)), *map(_in_time, _drawn(1, accepted))]
+    at_points = _drawn(1, accepted.filter(lambda text: not _is_at_ticks(text)))
+    trials = [*_drawn(2, accepted.filter(_is_at_ticks)), *map(_in_time, at_points)]
     breaks = (
         Breaks(frozenset(), frozenset()),
         Breaks(frozenset({0, 3}), frozenset({1, 5})),
