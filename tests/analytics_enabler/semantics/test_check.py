@@ -328,8 +328,9 @@ def test_window_at_time_of_day_has_panes_of_minutes(window: str, zone: str, pane
 
 @pytest.mark.parametrize(
     ("query", "step"),
-    [("MEDIAN(cpu, 16 h)", "1 MINUTE"), ("MEDIAN(cpu, 17 h)", "5 MINUTES"),
-     ("MEDIAN(cpu, 7 d) + cpu", "15 MINUTES"), ("MEDIAN(cpu, 40 d)", "1 HOUR"),
+    [("MODE(cpu, 16 h)", "1 MINUTE"), ("MODE(cpu, 17 h)", "5 MINUTES"),
+     ("MODE(cpu, 7 d) + cpu", "15 MINUTES"), ("MODE(cpu, 40 d)", "1 HOUR"),
+     ("MODE(cpu, 61 s)", "1 SECOND"), ("CORRELATION(cpu, mem, 10 m)", "10 SECONDS"),
      ("AVG(cpu, 1 h) WITH SAMPLE 0.5", "1 MINUTE"),
      ("RUNNING_MEAN(cpu) * MODE(cpu, 1 h)", "1 MINUTE"),
      ("SUM(cpu) EVERY 1001 POINTS", "1 SECOND")],
@@ -342,6 +343,8 @@ def test_long_windows_at_points_have_long_steps(query: str, step: str) -> None:
     ("query", "step"),
     [("AVG(cpu, 10 s)", 100), ("AVG(cpu, 40 d)", 200), ("SDEV(cpu, 7 d) + cpu", 200),
      ("SUM(cpu, 1 h) - SUM(cpu, 1 h, 500 ms)", 100), ("MAX(cpu, 250 ms)", 250), ("cpu", 200),
+     ("MEDIAN(cpu, 40 d) - PERCENTILE[9](cpu, 7 d)", 200), ("TOP_K[3](cpu, 1 h)", 200),
+     ("MODE(cpu, 1 m)", 200), ("CORRELATION(cpu, mem, 59 s)", 200),
      ("RUNNING_MEAN(cpu)", 200), ("PEWMA(cpu) - SDEV(cpu, 40 d)", 200),
      ("cpu WHEN DIFF(cpu) > 0", 200), ("AVG(cpu, 1 h) EVERY 7 K", 200),
      ("EWMA(cpu) - MAX(cpu, 1300 ms) EVERY 3 POINTS", 100),
