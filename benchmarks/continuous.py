@@ -1,4 +1,4 @@
-"""Benchmark of insights without EVERY: delays and cores, for windows of several lengths."""
+"""Benchmark of values at points: delays and cores, for several functions and windows."""
 
 import tempfile
 import time
@@ -23,7 +23,18 @@ from tests.support.conditions import eventually
 _RATE = 1000
 _SECONDS = 30
 _METRIC = "metric.0"
-_WINDOWS = (("10 s", 10_000), ("10 minutes", 600_000), ("1 hour", 3_600_000))
+_MINUTES, _HOUR = 600_000, 3_600_000
+_INSIGHTS = (
+    ("10 s", f"AVG({_METRIC}, 10 s) BY entityID", 10_000),
+    ("10 minutes", f"AVG({_METRIC}, 10 MINUTES) BY entityID", _MINUTES),
+    ("1 hour", f"AVG({_METRIC}, 1 HOUR) BY entityID", _HOUR),
+    ("median of 10 minutes", f"MEDIAN({_METRIC}, 10 MINUTES) BY entityID", _MINUTES),
+    ("median of 1 hour", f"MEDIAN({_METRIC}, 1 HOUR) BY entityID", _HOUR),
+    ("running mean", f"RUNNING_MEAN({_METRIC}) BY entityID", 0),
+    ("every 10 points", f"SUM({_METRIC}) BY entityID EVERY 10 POINTS", 0),
+)
+"""The name and the text of each insight, and the length (ms) of its window; 0: without a window."""
+
 _HISTORY_RATE = 50
 _AT_ONCE = 10_000
 _REQUIRED_MS = 1000
@@ -32,30 +43,32 @@ _CAUGHT_UP_MS = 2000
 
 
 def run() -> Report:
-    """Measure an insight at a time; this takes about 4 minutes."""
-    figures: list[Figure] = []
-    for name, size_ms in _WINDOWS:
-        with tempfile.TemporaryDirectory(prefix="mistbow-continuous-") as home:
-            figures += _figures(Path(home), name, size_ms)
+    """Measure an insight at a time; this takes about 8 minutes."""
     return Report(
         "Insights without EVERY",
-        f"`COMPUTE AVG({_METRIC}, WINDOW) BY entityID`: one insight at a time, on one worker, "
-        f"{_SECONDS} s each. {_RATE:,} points/s of {ENTITIES} entities are sent by `/put`; the "
-        f"window is full: at the beginning, points of its whole length ({_HISTORY_RATE}/s) are "
-        "stored already, and the worker has caught up with its start. Ten points of an entity "
-        "share their time, and so their result. Delay: from when a result is due (the time of "
-        "its point, plus a lateness of 1 s) to its being read from the stream of results. Cores: "
-        "CPU time by time; the worker's includes Spark's JVM and Python processes.",
-        figures,
+        f"`COMPUTE AVG({_METRIC}, WINDOW) BY entityID`, then `MEDIAN({_METRIC}, WINDOW)`, "
+        f"`RUNNING_MEAN({_METRIC})`, and `SUM({_METRIC}) … EVERY 10 POINTS`: one insight at a "
+        f"time, on one worker, {_SECONDS} s each. {_RATE:,} points/s of {ENTITIES} entities are "
+        "sent by `/put`; the window is full: at the beginning, points of its whole length "
+        f"({_HISTORY_RATE}/s) are stored already, and the worker has caught up with its start. Ten "
+        "points of an entity share their time, and so their result. Delay: from when a result is "
+        "due (the time of its point, plus a lateness of 1 s) to its being read from the stream of "
+        "results. Cores: CPU time by time; the worker's includes Spark's JVM and Python processes.",
+        [figure for name, text, size_ms in _INSIGHTS for figure in figures(name, text, size_ms)],
     )
 
 
-def _figures(home: Path, name: str, size_ms: int) -> list[Figure]:
-    with storage(home) as site, worker(home, site.url) as running:
+def figures(name: str, text: str, size_ms: int) -> list[Figure]:
+    """Return the figures of one insight; ``size_ms``: the length of its window."""
+    with (
+        tempfile.TemporaryDirectory(prefix="mistbow-continuous-") as folder,
+        storage(Path(folder)) as site,
+        worker(Path(folder), site.url) as running,
+    ):
         agent, client = AgentClient(site.url), WorkerClient(running.url)
         _send_history(agent, size_ms)
         with send_points(agent, 1, _RATE):
-            fragment = _fragment(size_ms)
+            fragment = _fragment(text)
             client.run(fragment)
             delays = ResultDelays(agent, fragment.target.stream)
             eventually(
@@ -95,10 +108,10 @@ def _send_history(agent: AgentClient, size_ms: int) -> None:
         )
 
 
-def _fragment(size_ms: int) -> Whole:
+def _fragment(text: str) -> Whole:
     """Return the fragment that the enabler would send to a worker."""
-    text = f"live = COMPUTE AVG({_METRIC}, {size_ms} MS) BY entityID"
-    deployed = tuple(one.deployed("bench", system_clock()) for one in check(text).definitions)
+    definitions = check(f"live = COMPUTE {text}").definitions
+    deployed = tuple(one.deployed("bench", system_clock()) for one in definitions)
     return Whole(
         id="continuous",
         source=StreamLocation(SITE, RAW),
