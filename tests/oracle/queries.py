@@ -44,11 +44,11 @@ _kinds = st.sampled_from([*["value"] * 14, "geohash", "attribute"])
 
 
 @st.composite
-def _insights(draw: st.DrawFn, *, grouped: bool) -> str:
+def _insights(draw: st.DrawFn, *, grouped: bool, at_points: bool) -> str:
     """Draw the statement of an insight, without the insight's name."""
     by = draw(st.lists(attribute, max_size=2, unique=True))
     further = draw(st.sampled_from([name for name in ATTRIBUTES if name not in by]))
-    every_ms = draw(_rhythms)
+    every_ms = None if at_points else draw(_rhythms)
     sampled = every_ms and draw(st.integers(0, 9)) == 0
     sample = draw(st.sampled_from(SAMPLES)) if sampled else None
     counted = "" if every_ms else draw(_counted)
@@ -114,12 +114,13 @@ def _defined(insight: str) -> str:
 
 
 @st.composite
-def texts(draw: st.DrawFn, *, grouped: bool) -> str:
+def texts(draw: st.DrawFn, *, grouped: bool, at_points: bool = False) -> str:
     """Draw a text with an insight ``q``, and sometimes with insights that refer to it.
 
-    If ``grouped``, some insights have options that separate them from other insights.
+    If ``grouped``, some insights have options that separate them from other insights. If
+    ``at_points``, ``q`` has values at points.
     """
-    insight = draw(_insights(grouped=grouped))
+    insight = draw(_insights(grouped=grouped, at_points=at_points))
     text = f"{_defined(insight)}q = {insight}"
     if draw(st.integers(0, 5)) or "ALLOW" in insight:
         return text
