@@ -43,9 +43,9 @@ class Query:
 
     def _insight(self, insight: ast.InsightStatement, shift_ms: int = 0, hold_ms: int = 0) -> Rows:
         by = tuple(sorted({canonical(name) for name in insight.by}))
-        context = EvaluationContext(
-            by, every_of(insight) or CURRENT_MS, shift_ms=shift_ms, hold_ms=hold_ms
-        )
+        # An insight without EVERY is evaluated at the ticks of the insight that refers to it.
+        span_ms = every_of(insight) or self.reading.every_ms or CURRENT_MS
+        context = EvaluationContext(by, span_ms, shift_ms=shift_ms, hold_ms=hold_ms)
         if insight.when is not None:
             insight = replace(insight, when=self._within_stream(insight.when, insight.expression))
         results: list[ast.Condition] = []
