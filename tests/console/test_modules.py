@@ -331,3 +331,88 @@ def test_overview_counts_problems(page: Page, count: int, words: str) -> None:
 def test_policy_of_the_page_forbids_eval(page: Page) -> None:
     tried = "try { new Function('return 1')(); return 'ran' } catch (error) { return error.name }"
     assert call(page, "app/format.js", tried) == "EvalError"
+
+
+def test_past_time_never_shows_the_fog_of_another_time(page: Page) -> None:
+    body = "return [m.pictureAt(...a), m.pictureAt(5, a[1], null), m.pictureAt(null, a[1], a[2])]"
+    past = {"at": 5, "fog": "past"}
+    assert call(page, "pages/fog.js", body, 5, "live", past) == ["past", None, "live"]
+    assert call(page, "pages/fog.js", body, 6, "live", past) == [None, None, "live"]
+
+
+def test_request_key_depends_on_the_whole_body(page: Page) -> None:
+    body = "return a.map((each) => m.requestKey('k', each))"
+    bodies = [{"queries": "t", "name": name} for name in ("a", "b", "a", None)]
+    keys = call(page, "pages/write.js", body, *bodies)
+    assert keys[0] == keys[2]
+    assert len(set(keys)) == 3
+
+
+ANSWERS = """
+const former = window.fetch;
+const answers = a[0].map(([status, body]) => new Response(JSON.stringify(body), {status}));
+window.fetch = async () => answers.shift();
+const restore = () => { window.fetch = former; };
+"""
+
+
+def test_answer_that_breaks_off_is_no_answer(page: Page) -> None:
+    body = """
+    const former = window.fetch;
+    const broken = new ReadableStream({pull: (to) => to.error(new TypeError("network error"))});
+    window.fetch = async () => new Response(broken);
+    const found = await m.get("api/x").catch((error) => [error.status, m.isTemporary(error)]);
+    window.fetch = former;
+    return found;
+    """
+    assert call(page, "app/api.js", body) == [0, True]
+
+
+def test_examples_are_read_again_after_an_error(page: Page) -> None:
+    body = """
+    const first = await m.readExamples().catch((error) => error.status);
+    const second = await m.readExamples();
+    restore();
+    return [first, second];
+    """
+    answers = [[503, {"error": {"message": "busy"}}], [200, [{"title": "t"}]]]
+    read = call(page, "app/language.js", ANSWERS + body, answers)
+    assert read == [503, [{"title": "t"}]]
+
+
+INSIGHT = {"name": "a", "every_ms": 1000, "first_tick": 1, "lag_ms": 1, "lifecycle": None}
+PREVIEW = {"insights": ["a"], "results": [], "problems": []}
+
+
+@pytest.mark.parametrize(
+    ("module", "component", "properties", "answer", "shown"),
+    [
+        (
+            *("pages/results.js", "ResultsView", {"id": "d", "insight": INSIGHT}),
+            *({"results": []}, "No results yet"),
+        ),
+        ("pages/preview.js", "Preview", {"text": "t", "isRight": True}, PREVIEW, "Compute again"),
+    ],
+    ids=["results", "preview"],
+)
+def test_read_that_is_refused_for_a_time_is_repeated(
+    page: Page, module: str, component: str, properties: Any, answer: Any, shown: str
+) -> None:
+    body = """
+    const {h, render} = await import("/console/vendor/interface.js");
+    const element = document.createElementNS("http://www.w3.org/1999/xhtml", "div");
+    render(h(m[a[1]], a[2]), element);
+    const seen = async (text) => {
+      const end = Date.now() + 10000;
+      const has = () => element.textContent.includes(text);
+      while (!has() && Date.now() < end) await new Promise((each) => setTimeout(each, 20));
+      return has();
+    };
+    const found = [await seen("busy"), await seen(a[3]), element.textContent.includes("busy")];
+    render(null, element);
+    restore();
+    return found;
+    """
+    answers = [[503, {"error": {"message": "busy"}}], [200, answer]]
+    found = call(page, module, ANSWERS + body, answers, component, properties, shown)
+    assert found == [True, True, False]

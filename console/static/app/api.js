@@ -55,8 +55,10 @@ export async function send(method, to, {body, query, signal, headers} = {}) {
     options.body = JSON.stringify(body);
   }
   let answer;
+  let text;
   try {
     answer = await fetch(address(to, query), options);
+    text = await answer.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(0, {
@@ -64,7 +66,6 @@ export async function send(method, to, {body, query, signal, headers} = {}) {
       hint: "Check that it runs, and that this browser reaches its address.",
     });
   }
-  const text = await answer.text();
   const decoded = decode(text);
   if (answer.ok) return decoded;
   const error = new ApiError(answer.status, errorIn(decoded, text));

@@ -1,6 +1,6 @@
 // Names of the insight language, the examples, and its summary for people who do not know it.
 
-import {address} from "./api.js";
+import {get} from "./api.js";
 import {duration, number} from "./format.js";
 
 const PLAIN = /^[A-Za-z_](?:[\w.]*\w)?$/;
@@ -61,9 +61,12 @@ export function everyOf(insight) {
 }
 
 let examples = null;
-/** Return the examples: [{title, about, text}]. */
+/** Return the examples: [{title, about, text}]; after an error, the next call reads them again. */
 export async function readExamples() {
-  examples ??= fetch(address("console/examples.json"), {credentials: "same-origin"}).then((answer) => answer.json());
+  examples ??= get("console/examples.json").catch((error) => {
+    examples = null;
+    throw error;
+  });
   return examples;
 }
 

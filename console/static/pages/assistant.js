@@ -62,12 +62,9 @@ function useAttributes(metric) {
 }
 
 function Examples({metrics, current, onMetric, attributes, text, onText, editor, isReading}) {
-  const [examples, setExamples] = useState([]);
+  const {data: examples} = useRequest(readExamples, 0, []);
   const [attribute, setAttribute] = useState("");
   const [chosen, setChosen] = useState("");
-  useEffect(() => {
-    readExamples().then(setExamples);
-  }, []);
   const values = attributes.find((each) => each.name === attribute) ?? bestOf(attributes);
   const fill = {metric: current?.metric ?? "cpu.util", attribute: values?.name ?? "node", value: values?.values?.[0] ?? "n1"};
   const types = current?.entity_types?.join(", ");
@@ -95,7 +92,7 @@ function Examples({metrics, current, onMetric, attributes, text, onText, editor,
     ${current?.desc && html`<p class="small dim" style=${{padding: "0 14px 10px"}}><${Name} text=${current.metric} />: <${Name} text=${current.desc} />${current.units && html` (<${Name} text=${current.units} />)`}</p>`}
     <p class="small dim" style=${{padding: "0 14px 10px"}}>Choose the metric and the attribute above; a click on an example writes it into the text.</p>
     <ul class="picker" style=${{maxHeight: "none"}}>
-      ${examples.map((example) => html`
+      ${(examples ?? []).map((example) => html`
         <li key=${example.title}><button type="button" class="pick" onClick=${() => use(example)}>
           <strong><${Name} text=${words(example.title)} /></strong><span class="small dim"><${Name} text=${words(example.about)} /></span>
         </button></li>`)}

@@ -18,13 +18,13 @@ export function FogPage({route}) {
   const live = useStore(liveFog);
   const [at, setAt] = useState(null);
   const settledAt = useSettled(at, 200);
-  const past = useRequest((signal) => (settledAt ? get("api/fog", {at: settledAt}, signal) : Promise.resolve(null)), 0, [settledAt]);
-  const shown = at === null ? live : past.data ?? live;
+  const past = useRequest((signal) => (settledAt ? readPast(settledAt, signal) : Promise.resolve(null)), 0, [settledAt]);
+  const shown = pictureAt(at, live, past.data);
   const [form, setForm] = useStored("fog", "map");
   const [chosen] = route.parts;
   const sites = useMemo(() => (shown ? sitesOf(shown) : new Map()), [shown]);
   const canMap = hasPositions(sites);
-  if (!shown) return html`<p class="starting" role="status">Reading the fog … If this lasts, the <a href=${link("start")}>overview</a> states what the enabler waits for.</p>`;
+  if (!shown && at === null) return html`<p class="starting" role="status">Reading the fog … If this lasts, the <a href=${link("start")}>overview</a> states what the enabler waits for.</p>`;
   const choose = (site) => go(site === chosen ? link("fog") : link("fog", site));
   const counts = {good: 0, warn: 0, bad: 0};
   for (const site of sites.values()) counts[site.tone] += 1;
@@ -32,26 +32,37 @@ export function FogPage({route}) {
   return html`
     <div class="page">
       <div class="page-head">
-        <div><h1>Fog</h1><p>${counted(sites.size, "site")}, ${counted(shown.nodes?.length ?? 0, "worker")}, ${counted(shown.fragments?.length ?? 0, "fragment")}${counts.bad ? `, ${counts.bad} with errors` : ""}${counts.warn ? `, ${counts.warn} to watch` : ""}.</p></div>
+        <div><h1>Fog</h1><p>${!shown ? past.error ? "The fog at this time cannot be shown." : "Loading …" : html`${counted(sites.size, "site")}, ${counted(shown.nodes?.length ?? 0, "worker")}, ${counted(shown.fragments?.length ?? 0, "fragment")}${counts.bad ? `, ${counts.bad} with errors` : ""}${counts.warn ? `, ${counts.warn} to watch` : ""}.`}</p></div>
         <div class="actions">
           ${canMap && html`<${Segments} label="Form" value=${form} onChange=${setForm} choices=${[["map", "Map"], ["graph", "Graph"]]} />`}
           <${Find} sites=${sites} onChoose=${choose} />
         </div>
       </div>
       <${ErrorNotice} error=${at !== null ? past.error : null} />
-      ${chosen && !site && html`<div class="notice" role="status">${at === null ? "There is no site" : "At this time, there was no site"} <strong><${Name} text=${chosen} /></strong>. <a href=${link("fog")}>All sites</a></div>`}
+      ${shown && chosen && !site && html`<div class="notice" role="status">${at === null ? "There is no site" : "At this time, there was no site"} <strong><${Name} text=${chosen} /></strong>. <a href=${link("fog")}>All sites</a></div>`}
       <div class="columns">
         <section class="card" aria-label="Picture of the fog">
-          <${FogMap} fog=${shown} sites=${sites} isMap=${canMap && form === "map"} chosen=${chosen} onChoose=${choose} />
+          ${shown
+            ? html`<${FogMap} fog=${shown} sites=${sites} isMap=${canMap && form === "map"} chosen=${chosen} onChoose=${choose} />`
+            : html`<p class="starting" role="status">${past.error ? "No picture of this time." : "Loading …"}</p>`}
           <${Legend} />
           <${TimeSlider} at=${at} onAt=${setAt} />
         </section>
         ${site
           ? html`<${SiteDetails} key=${chosen} site=${site} fog=${shown} worker=${route.parts[1]} at=${at} />`
-          : html`<${ToWatch} sites=${sites} />`}
+          : shown && html`<${ToWatch} sites=${sites} />`}
       </div>
-      <${Fragments} fragments=${shown.fragments ?? []} chosen=${site && chosen} />
+      ${shown && html`<${Fragments} fragments=${shown.fragments ?? []} chosen=${site && chosen} />`}
     </div>`;
+}
+
+/** Return the fog at a past time: {at, fog}. */
+const readPast = async (at, signal) => ({at, fog: await get("api/fog", {at}, signal)});
+
+/** Return the fog to show at a time (null: now); null: the fog of this time is not read yet. */
+export function pictureAt(at, live, past) {
+  if (at === null) return live;
+  return past?.at === at ? past.fog : null;
 }
 
 function Find({sites, onChoose}) {

@@ -1,7 +1,7 @@
 // The preview: the values that a text would have had in the last ten minutes.
 
 import {html, useEffect, useMemo, useState} from "../vendor/interface.js";
-import {post} from "../app/api.js";
+import {isTemporary, post} from "../app/api.js";
 import {clock, duration, visible} from "../app/format.js";
 import {RETRY_MS, useSettled, useStored} from "../app/hooks.js";
 import {listOf, valueOf} from "../parts/keys.js";
@@ -32,7 +32,7 @@ export function Preview({text, isRight}) {
           // The former preview of this token may not have ended yet.
           if (error.status === 429) timer = setTimeout(read, 1500);
           else setState({answer: null, error: explained(error), isBusy: false});
-          if (error.status === 0) timer = setTimeout(read, RETRY_MS);
+          if (isTemporary(error)) timer = setTimeout(read, RETRY_MS);
         },
       );
     read();

@@ -1,8 +1,9 @@
 // The results of an insight: live or of a past range, as a plot by key and as tables.
 
 import {html, useEffect, useMemo, useReducer, useRef, useState} from "../vendor/interface.js";
-import {get, path} from "../app/api.js";
+import {ApiError, get, isTemporary, path} from "../app/api.js";
 import {clock, dateTime, duration} from "../app/format.js";
+import {RETRY_MS} from "../app/hooks.js";
 import {timesOf} from "../app/language.js";
 import {follow} from "../app/live.js";
 import {KeyTable, boundsOf, listOf, notesOf, valueOf} from "../parts/keys.js";
@@ -47,6 +48,7 @@ function useResults(id, name, minutes, past) {
       } catch (error) {
         if (error.name === "AbortError") return;
         own.error = error;
+        if (isTemporary(error)) setTimeout(() => ended || read(from, to), RETRY_MS);
       }
       own.isLoading = false;
       if (!ended) render();
@@ -56,7 +58,12 @@ function useResults(id, name, minutes, past) {
     const stop = past
       ? () => {}
       : follow(`${id}/${name}`, {
-          results: (results) => own.set.add(results) && changed(),
+          results: (results) => {
+            if (!own.set.add(results)) return;
+            // An error of a read remains: earlier results are missing until a read succeeds.
+            if (!(own.error instanceof ApiError)) own.error = null;
+            changed();
+          },
           gap: ({since}) => read(since),
           problem: ({message}) => {
             own.error = {message};

@@ -192,7 +192,7 @@ function Submit({id, deployment, text, name, onName, isRight, onDone}) {
     try {
       const answer = id
         ? await send("PUT", path`api/insights/${id}`, {body})
-        : await send("POST", "api/insights", {body, headers: {"Idempotency-Key": `${key}-${hash(text)}`}});
+        : await send("POST", "api/insights", {body, headers: {"Idempotency-Key": requestKey(key, body)}});
       onDone();
       go(link("insights", answer.deployment_id, ...answer.insights.slice(0, 1)));
     } catch (failure) {
@@ -225,7 +225,10 @@ function Submit({id, deployment, text, name, onName, isRight, onDone}) {
     </div>`;
 }
 
-/** Return a short number for a text, so that a changed text is another request. */
+/** Return the idempotency key of a body, so that a changed body is another request. */
+export const requestKey = (key, body) => `${key}-${hash(JSON.stringify(body))}`;
+
+/** Return a short number for a text. */
 function hash(text) {
   let value = 0;
   for (const each of text) value = (Math.imul(value, 31) + each.codePointAt(0)) | 0;
