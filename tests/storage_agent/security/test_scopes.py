@@ -110,7 +110,7 @@ def test_idempotency_keys_are_separate_by_token(agent: Guarded) -> None:
         assert agent.ask(name, "POST", "/put", put(f"key-{name}"), key="a").is_success
         record = {"key": f"key-{name}", "val": 1, "timestamp": 1}
         assert agent.ask(name, "POST", "/app/put", {"app": [record]}, key="a").is_success
-    # With one token, a repeated key is a repeated request, which has the same body.
+    # With one token, a request with a used key and another body is refused, and not stored.
     assert agent.ask("sensor", "POST", "/put", put("key-repeated"), key="a").status_code == 422
     all_three = ["key-fog", "key-operator", "key-sensor"]
     asked = {"entityID": [*all_three, "key-repeated"]}
