@@ -416,3 +416,41 @@ def test_read_that_is_refused_for_a_time_is_repeated(
     answers = [[503, {"error": {"message": "busy"}}], [200, answer]]
     found = call(page, module, ANSWERS + body, answers, component, properties, shown)
     assert found == [True, True, False]
+
+
+def test_fog_page_shows_no_site_of_the_present_at_a_past_time(page: Page) -> None:
+    body = """
+    const {h, render} = await import("/console/vendor/interface.js");
+    const live = await import("/console/app/live.js");
+    const former = window.fetch;
+    let answer = () => {};
+    const past = new Promise((resolve) => { answer = resolve; });
+    const now = Date.now();
+    const history = {first: now - 60000, last: now, changes: []};
+    const isOfHistory = (url) => `${url}`.includes("history");
+    const json = (value, status = 200) => new Response(JSON.stringify(value), {status});
+    window.fetch = async (url) => (isOfHistory(url) ? json(history) : past);
+    live.fog.set({site_states: [{name: "the-present", reachable: true}]});
+    const element = document.createElementNS("http://www.w3.org/1999/xhtml", "div");
+    render(h(m.FogPage, {route: {parts: [], query: new URLSearchParams()}}), element);
+    const waitFor = async (find) => {
+      const end = Date.now() + 5000;
+      while (!find() && Date.now() < end) await new Promise((each) => setTimeout(each, 20));
+      return find();
+    };
+    const seen = (text) => waitFor(() => element.textContent.includes(text));
+    const slider = () => waitFor(() => element.querySelector("#fog-time"));
+    const found = [await seen("1 site")];
+    const input = await slider();
+    input.value = input.min;
+    input.dispatchEvent(new Event("input", {bubbles: true}));
+    found.push(await seen("Loading …"), element.textContent.includes("1 site"));
+    answer(json({error: {message: "no history"}}, 400));
+    found.push(await seen("no history"), element.textContent.includes("1 site"));
+    found.push((await slider()) === input);
+    render(null, element);
+    window.fetch = former;
+    return found;
+    """
+    found = call(page, "pages/fog.js", body)
+    assert found == [True, True, False, True, False, True]
