@@ -9,6 +9,7 @@ from prometheus_client.core import Metric
 
 import analytics_enabler.metrics
 import mistbow.auth.identity
+import mistbow.certificates
 import monitoring_agent.metrics
 import storage_agent.metrics
 from analytics.plan.status import FragmentStatus
@@ -21,6 +22,7 @@ from tests.storage_agent.promql.fleet import END
 MODULES = (
     analytics_enabler.metrics,
     mistbow.auth.identity,
+    mistbow.certificates,
     monitoring_agent.metrics,
     storage_agent.metrics,
 )
