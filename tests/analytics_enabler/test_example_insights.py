@@ -51,7 +51,7 @@ def test_showcase_retains_amendment_made_during_start(
     enabler, agent = EnablerClient(shared_site.enabler), AgentClient(shared_site.agent)
     messages: list[str] = []
     waiting = threading.Thread(
-        target=lambda: compose._show_first_results(messages.append), daemon=True
+        target=lambda: compose._show_first_results(messages.append, False), daemon=True
     )
     waiting.start()
     (deployed,) = eventually(lambda: [d for d in enabler.list() if d.name == "fog"])

@@ -67,6 +67,7 @@ ADDED_FIELDS = frozenset(
     | {"estimated", "measured", "cpu_s", "rows_read", "speed"}
     | {"checked", "points_checked", "check_cpu_s", "check_core_s"}
     | {"corrections_due", "corrected_until", "settled", "unsettled", "silent", "summary", "quoted"}
+    | {"each_point", "every_points"}
 )
 """The fields that later versions add to answers."""
 

@@ -23,6 +23,7 @@ from mistbow.client.agent_model import Point
 from mistbow.streams.schemas import RAW
 from storage_agent.agent.agent import Agent
 from storage_agent.http.points import GetBody, PutBody
+from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 from storage_agent.streams import compaction
 from storage_agent.streams.subscription import RowSelection, RowSelector, read
@@ -91,7 +92,7 @@ class AgentMachine(RuleBasedStateMachine):
             self.came[point[3]] = self.clock.now
             measurements.append(Point(metric, entity, point[2], point[3]))
         for _ in range(repeats):
-            self.run(self.agent.put(PutBody(measurements), f"key {self.keys}"))
+            self.run(self.agent.put(PutBody(measurements), RequestKey(f"key {self.keys}")))
 
     @rule(by=st.integers(0, 15_000))
     def wait(self, by: int) -> None:

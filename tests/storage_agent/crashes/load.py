@@ -27,12 +27,16 @@ _ANSWERED_S = 120.0
 _SPOOLED = "mistbow_agent_spooled_bodies"
 _NUMBERS = pa.schema([pa.field("number", pa.int64(), nullable=False)])
 
+_SENT_AT: dict[str, int] = {}
+"""Key of a body -> the time (ms) at which the body was first sent."""
+
 Send = Callable[[AgentClient, Body], object]
 
 
 def put(client: AgentClient, body: Body) -> None:
-    """Send the numbers of a body as points with the current time."""
-    now = system_clock()
+    """Send the numbers of a body as points with the time at which the body is first sent."""
+    # A repeated request has the same body, or its key is refused.
+    now = _SENT_AT.setdefault(body.key, system_clock())
     points = [
         Point(f"m{number % _METRICS}", body.source, now, float(number))
         for number in range(body.first, body.next)

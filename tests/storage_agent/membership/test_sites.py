@@ -114,8 +114,9 @@ def test_stream_is_used_from_another_site(
     with pytest.raises(ConflictError, match="another schema"):
         there.create_stream("s/t", pa.schema([("x", pa.int64())]))
     first = there.claim("s/t").epoch
-    done = there.append("s/t", row("one"), epoch=first, idempotency_key="k")
-    assert there.append("s/t", row("one"), epoch=first, idempotency_key="k") == done
+    one = row("one")
+    done = there.append("s/t", one, epoch=first, idempotency_key="k")
+    assert there.append("s/t", one, epoch=first, idempotency_key="k") == done
     second = at_b.claim("s/t").epoch
     with pytest.raises(FencedError, match=f"the epoch {first} of the stream s/t is fenced"):
         there.append("s/t", row("two"), epoch=first)
