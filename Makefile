@@ -50,6 +50,8 @@ crash: .venv/stamp ## test durability with kills, freezes, a full disk and power
 	MISTBOW_ROUNDS=20 $(BIN)/pytest -rA tests/storage_agent/replication
 	$(BIN)/pytest -rA -m soak tests/storage_agent/test_openapi.py
 	$(BIN)/pytest -rA -m soak tests/analytics_enabler/domains tests/storage_agent/membership
+	$(BIN)/pytest -rA -m soak tests/analytics_enabler/live tests/analytics_enabler/test_quality_checks.py
+	$(BIN)/pytest -rA -m soak tests/monitoring_agent
 	$(BIN)/pytest -rA -m soak tests/mistbow tests/analytics_worker --ignore=tests/analytics_worker/spark
 
 handovers: .venv/stamp ## run 50 handovers of each kind under load, also with kills, and print the pauses

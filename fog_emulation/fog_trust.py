@@ -109,7 +109,7 @@ class FogTrust:
                 for kind in node.identities
             }
             if node.identities:
-                found[TOKENS] = self._site_tokens(node.site, is_core=bool(node.reach)).read_bytes()
+                found[TOKENS] = self._site_tokens(node.site, is_core="*" in node.reach).read_bytes()
             for site in node.sends_to:
                 self._site_tokens(site, is_core=False)
                 found[f"{site}.token"] = self.token_file(site, "sender").read_bytes()

@@ -187,10 +187,12 @@ def forwarded_scopes_at(credential: Credential, site: str) -> frozenset[Scope]:
     """Return the scopes that a service has at a site for a caller whose request it forwards.
 
     The service has checked the caller's scope. Administration is for people: only the enablers, and
-    the agents that reach this other site, can forward it.
+    the agents that reach all sites, can forward it. A list of sites lets an agent read and write
+    there for its worker.
     """
+    is_core = "*" in credential.reach and site != credential.site
     forwards = credential.reaches(site) and (
-        credential.kind == "enabler" or (credential.kind == "agent" and site != credential.site)
+        credential.kind == "enabler" or (credential.kind == "agent" and is_core)
     )
     return scopes_at(credential, site) | (frozenset({"admin"}) if forwards else frozenset())
 

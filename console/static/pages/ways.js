@@ -46,6 +46,7 @@ export function Ways({id, insight}) {
             <a class="button small" href=${file("parquet", id, insight.name, from)} download>Download Parquet</a>
           </span>
         </div>
+        <p class="small dim">A file contains at most the latest 100,000 results of the range.</p>
         <div class="stack tight">
           <div class="row apart"><h3>On the command line</h3><${CopyButton} text=${commands} /></div>
           <pre class="code" tabindex="0">${visibleLines(commands)}</pre>

@@ -59,6 +59,11 @@ def test_agent_that_reaches_this_site_forwards_for_peers_and_people() -> None:
     assert (person.home, person.has_scope("admin"), person.has_scope("join")) == (None, True, False)
 
 
+def test_agent_that_reaches_some_sites_does_not_forward_administration() -> None:
+    some = forwarded(service("agent", "controller", HERE, "south"), **{CALLER: "person"})
+    assert (some.has_scope("read"), some.has_scope("admin")) == (True, False)
+
+
 @pytest.mark.parametrize("kind", ["worker", "enabler", "monitor"])
 def test_other_services_of_an_edge_forward_nothing(kind: Kind) -> None:
     edge = service(kind, "north")
