@@ -9,6 +9,7 @@ from cryptography import x509
 from prometheus_client import Gauge
 
 from mistbow.clock import utc_now
+from mistbow.files import FileStamp, file_stamp
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -21,8 +22,6 @@ _EXPIRY = Gauge(
     "The time at which the certificates in a file expire, in seconds since 1970.",
     ["file"],
 )
-
-_Stamp = tuple[int, int, int]
 
 
 class CertificateWatch:
@@ -41,7 +40,7 @@ class CertificateWatch:
         self._certificate = certificate
         self._authorities = authorities
         self._clock = clock
-        self._ends: dict[Path, tuple[_Stamp, datetime | None]] = {}
+        self._ends: dict[Path, tuple[FileStamp, datetime | None]] = {}
         self._logged: set[str] = set()
 
     @property
@@ -84,7 +83,7 @@ class CertificateWatch:
         """Return when a chain ends, with its first certificate to end, or authorities, with the
         last; None: the file has no certificate.
         """
-        stamp = _stamp(file)
+        stamp = file_stamp(file)
         if file not in self._ends or self._ends[file][0] != stamp:
             ends = _ends(file)
             end = (min if is_chain else max)(ends) if ends else None
@@ -98,14 +97,6 @@ class CertificateWatch:
 def certificate_watch(certificate: Path | None, authorities: tuple[Path, ...]) -> CertificateWatch:
     """Return the watch of files; all callers of a process share it."""
     return CertificateWatch(certificate, authorities)
-
-
-def _stamp(file: Path) -> _Stamp:
-    try:
-        status = file.stat()
-    except OSError:
-        return (0, 0, 0)
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _ends(file: Path) -> list[datetime]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from mistbow.files import FileStamp, file_stamp
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -151,16 +152,8 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
     return ReloadedContext.of(ssl.PROTOCOL_TLS_SERVER, build, files.all)
 
 
-def _stamps(files: Iterable[Path]) -> tuple[tuple[int, int, int], ...]:
-    stamps = []
-    for file in files:
-        try:
-            status = file.stat()
-        except OSError:
-            stamps.append((0, 0, 0))
-        else:
-            stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
-    return tuple(stamps)
+def _stamps(files: Iterable[Path]) -> tuple[FileStamp, ...]:
+    return tuple(map(file_stamp, files))
 
 
 def check_ca(ca: Path) -> None:

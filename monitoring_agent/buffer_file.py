@@ -1,11 +1,11 @@
 """The file with the points that wait while the monitoring agent is stopped."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from mistbow.files import write_file
 from mistbow.telemetry import get_logger
 from monitoring_agent.buffer import Batch
 
@@ -37,14 +37,8 @@ class BufferFile:
         if not batches:
             self._path.unlink(missing_ok=True)
             return
-        new = self._path.with_name(f"{self._path.name}.new")
         try:
-            with new.open("wb") as file:
-                file.write(msgspec.msgpack.encode(batches))
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self._path)
+            write_file(self._path, msgspec.msgpack.encode(batches))
         except OSError as error:
             points = sum(len(each.points) for each in batches)
             log.error("buffer_file_write_failed", lost_points=points, error=str(error))
-            new.unlink(missing_ok=True)

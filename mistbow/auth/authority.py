@@ -6,7 +6,6 @@ certificate for a service, as server and as client, and its key.
 """
 
 import ipaddress
-import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,6 +29,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from mistbow.clock import utc_now
 from mistbow.errors import ConflictError, InvalidRequestError
+from mistbow.files import write_file
 
 _KEY, _CERTIFICATE, _BUNDLE = "ca.key", "ca.pem", "bundle.pem"
 _CLOCK_SKEW = timedelta(hours=1)
@@ -74,7 +74,7 @@ class CertificateAuthority:
     def finish(self) -> None:
         """Trust the present authority only: no service has a certificate of a former one."""
         self._read()
-        _write(self.bundle, (self.folder / _CERTIFICATE).read_bytes(), 0o644)
+        write_file(self.bundle, (self.folder / _CERTIFICATE).read_bytes(), 0o644)
 
     def issue(self, name: str, hosts: Collection[str], expires: datetime) -> tuple[Path, Path]:
         """Issue a certificate for a service; return its file, and the file with its key.
@@ -114,8 +114,8 @@ class CertificateAuthority:
         )
         paths = self.folder / f"{name}.pem", self.folder / f"{name}.key"
         # The key first: while the two do not match, services keep the former ones.
-        _write(paths[1], _pem(key), 0o600)
-        _write(paths[0], certificate.public_bytes(Encoding.PEM), 0o644)
+        write_file(paths[1], _pem(key), 0o600)
+        write_file(paths[0], certificate.public_bytes(Encoding.PEM), 0o644)
         return paths
 
     def _begin(self, expires: datetime, former: bytes) -> None:
@@ -134,9 +134,9 @@ class CertificateAuthority:
         )
         pem = certificate.public_bytes(Encoding.PEM)
         # First the bundle: nothing is signed by an authority that nobody trusts.
-        _write(self.bundle, pem + former, 0o644)
-        _write(self.folder / _KEY, _pem(key), 0o600)
-        _write(self.folder / _CERTIFICATE, pem, 0o644)
+        write_file(self.bundle, pem + former, 0o644)
+        write_file(self.folder / _KEY, _pem(key), 0o600)
+        write_file(self.folder / _CERTIFICATE, pem, 0o644)
 
     def _read(self) -> tuple[EllipticCurvePrivateKey, x509.Certificate]:
         try:
@@ -193,12 +193,3 @@ def _public(certificate: x509.Certificate) -> EllipticCurvePublicKey:
 
 def _pem(key: EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def _write(path: Path, data: bytes, mode: int) -> None:
-    new = path.with_name(f".{path.name}.new")
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
-        os.fchmod(file.fileno(), mode)
-        file.write(data)
-        os.fsync(file.fileno())
-    os.replace(new, path)

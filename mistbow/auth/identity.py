@@ -19,6 +19,7 @@ from mistbow.auth.credential import Credential, PublicKey, verify
 from mistbow.auth.json_files import read_json_file, write_json_file
 from mistbow.clock import utc_now
 from mistbow.errors import MistbowError, UnauthorizedError
+from mistbow.files import FileStamp, file_stamp
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -31,8 +32,6 @@ _EXPIRY = Gauge(
     "The time at which the identity of this service expires, in seconds since 1970.",
     ["name"],
 )
-
-_Stamp = tuple[int, int, int]
 
 
 class IdentityContent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,12 +112,12 @@ class IdentityFile:
         self.token = token
         self._path = path
         self._clock = clock
-        self._stamp: _Stamp | None = None
+        self._stamp: FileStamp | None = None
         self._identity: Identity | None = None
 
     def current(self) -> Identity:
         """Return the identity; raises ``UnauthorizedError`` if the file contains no valid one."""
-        stamp = self._read_stamp()
+        stamp = file_stamp(self._path)
         if stamp != self._stamp:
             self._stamp = stamp
             self._read()
@@ -135,13 +134,6 @@ class IdentityFile:
             return self.current().warnings()
         except UnauthorizedError as error:
             return [error.message]
-
-    def _read_stamp(self) -> _Stamp:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return (0, 0, 0)
-        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _read(self) -> None:
         try:

@@ -1,6 +1,5 @@
 """The JSON files of the trust between services, which may contain keys and tokens."""
 
-import os
 import re
 from pathlib import Path
 from typing import TypeVar
@@ -8,6 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from mistbow.errors import InvalidRequestError
+from mistbow.files import write_file
 
 T = TypeVar("T")
 
@@ -32,9 +32,4 @@ def read_json_file(path: Path, decoder: msgspec.json.Decoder[T], what: str, hint
 
 def write_json_file(path: Path, content: object, mode: int = 0o600) -> None:
     """Write a file atomically; ``mode``: the permissions of the file, also if it exists already."""
-    new = path.with_name(f".{path.name}.new")
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
-        os.fchmod(file.fileno(), mode)
-        file.write(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-        os.fsync(file.fileno())
-    os.replace(new, path)
+    write_file(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n", mode)

@@ -9,12 +9,10 @@ from mistbow.auth.callers import FOG, Caller
 from mistbow.auth.token_file import Token, TokenFile, read_token_file
 from mistbow.clock import utc_now
 from mistbow.errors import InvalidRequestError
+from mistbow.files import FileStamp, file_stamp
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
-
-_Stamp = tuple[int, int, int]
-
 
 PROBE = Caller("of the health check", frozenset({"read"}))
 """The caller of a health check in the container of a service that has an identity."""
@@ -42,7 +40,7 @@ class Keyring:
         self._probe = probe.encode()
         self._path = file
         self._clock = clock
-        self._stamp: _Stamp | None = None
+        self._stamp: FileStamp | None = None
         self._file: TokenFile | None = None
         self._by_hash: dict[str, Token] = {}
 
@@ -64,11 +62,7 @@ class Keyring:
         return found.caller
 
     def _refresh(self, path: Path) -> None:
-        try:
-            status = path.stat()
-            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-        except OSError:
-            stamp = (0, 0, 0)
+        stamp = file_stamp(path)
         if stamp == self._stamp:
             return
         self._stamp = stamp
