@@ -86,8 +86,8 @@ class InsightStatus(BaseModel):
     are computed now. ``remote_reads``: the sites whose points a worker at another site reads.
     ``corrections_due``: the number of ticks whose results lack late points. ``silent``: why the
     insight had no value in its last three intervals; None: it had one, or has just started.
-    ``each_point``: the insight has no ticks: its values are at points, or, with ``every_points``,
-    at every so many points.
+    ``each_point``: the insight has values at points, not at ticks. ``every_points``: the number of
+    points between two of these values; None: each point has a value.
     """
 
     name: str

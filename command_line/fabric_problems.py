@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from analytics.insight_models import DeploymentStatus, InsightStatus
-from mistbow.auth.identity import EXPIRES_SOON
 from mistbow.client.operation_model import Cluster, SiteStatus
+from mistbow.expiry import announced_expiry_text
 from mistbow.fabric import Fabric, Site, SiteLink, Worker
 
 MAX_LAG_MS = 30_000
@@ -95,18 +94,15 @@ def _of_expiries(site: Site, now: int) -> Iterator[Problem]:
     services |= {
         f"enabler of {each.domain} at {site.name}": each.identity_expires for each in site.enablers
     }
-    for where, expires in services.items():
-        if expires is not None and expires - now < EXPIRES_SOON / timedelta(milliseconds=1):
-            day = datetime.fromtimestamp(expires / 1000, UTC).date()
+    for where, end in services.items():
+        if (expiry := announced_expiry_text(end, now)) is not None:
             action = "Issue it again, and copy it to the service: mistbow identity issue."
-            yield Problem(where, f"its identity expires on {day}", action)
+            yield Problem(where, f"its identity {expiry}", action)
     for worker in site.workers:
-        end = worker.certificate_expires
-        if end is not None and end - now < EXPIRES_SOON / timedelta(milliseconds=1):
-            day = datetime.fromtimestamp(end / 1000, UTC).date()
+        if (expiry := announced_expiry_text(worker.certificate_expires, now)) is not None:
             action = "Issue it again, and copy it to the worker: mistbow ca issue."
             where = f"worker {worker.name} at {site.name}"
-            yield Problem(where, f"its certificate expires on {day}", action)
+            yield Problem(where, f"its certificate {expiry}", action)
 
 
 def _of_cluster(where: str, cluster: Cluster) -> Iterator[Problem]:

@@ -11,15 +11,13 @@ from typing import Any
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
+from fog_emulation.fog_trust import LIFETIME, RENEWAL
 from mistbow.auth.authority import CertificateAuthority
 from mistbow.clock import utc_now
 
 LABEL = "mistbow.tls"
 
 _AUTHORITY_LIFETIME = timedelta(days=3650)
-_LIFETIME = timedelta(days=365)
-_RENEWAL = timedelta(days=60)
-"""A certificate is issued again if it expires within this time."""
 
 
 class FogCertificates:
@@ -57,7 +55,7 @@ class FogCertificates:
         files = folder / f"{name}.pem", folder / f"{name}.key"
         if all(each.exists() for each in files) and self._is_current(files[0], hosts):
             return files
-        return self._authority.issue(name, hosts, utc_now() + _LIFETIME)
+        return self._authority.issue(name, hosts, utc_now() + LIFETIME)
 
     def _is_current(self, file: Path, hosts: list[str]) -> bool:
         """Return whether a certificate is for these hosts, signed by the present authority, and
@@ -71,13 +69,13 @@ class FogCertificates:
             return False
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         held = {str(each.value) for each in names}
-        return held == set(hosts) and found.not_valid_after_utc > utc_now() + _RENEWAL
+        return held == set(hosts) and found.not_valid_after_utc > utc_now() + RENEWAL
 
 
 def hosts_of(container: Any) -> list[str]:
     """Return the names at which others reach a container: in each network, and on loopback.
 
-    The name of its service is none of them, since the replicas share it.
+    Replicas share the name of their service, so this name is not included.
     """
     hosts = {"127.0.0.1", "localhost"}
     for network, settings in container.attrs["NetworkSettings"]["Networks"].items():

@@ -29,7 +29,7 @@ NAME = os.environ.get("MISTBOW_IMAGE", "mistbow")
 BASE = "python:3.12-slim-bookworm"
 LABEL = "mistbow.image"
 SOURCES = "mistbow.sources"
-"""The label with the digest of the sources of which an image was made."""
+"""The label with the digest of an image's sources."""
 
 ROLES = ("storage", "worker", "enabler")
 """The targets of the Dockerfile for single services; the enabler's has the monitoring agent too."""
@@ -90,7 +90,7 @@ def _build(base: str, console: Console, roles: Sequence[str]) -> None:
 
 
 def digest_of_sources(root: Path = ROOT) -> str:
-    """Return the SHA-256 of all files in a folder of Mistbow of which an image is made."""
+    """Return the SHA-256 of the files from which an image is built; ``root``: their folder."""
     wheel = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     files = [root / name for name in _IMAGE_FILES]
     for package in wheel["targets"]["wheel"]["packages"]:

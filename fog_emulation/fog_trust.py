@@ -39,9 +39,11 @@ _SENDS_TO = "mistbow.sends-to"
 _USER = 10001
 """The user and the group of the image."""
 
-_LIFETIME = timedelta(days=365)
-_RENEWAL = timedelta(days=60)
-"""An identity is issued again if it expires within this time."""
+LIFETIME = timedelta(days=365)
+"""How long what is issued for a container is valid."""
+
+RENEWAL = timedelta(days=60)
+"""What expires within this time is issued again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +139,10 @@ class FogTrust:
         if (
             isinstance(found, Credential)
             and (found.kind, found.site, set(found.reach)) == (kind, node.site, set(node.reach))
-            and found.expires > utc_now() + _RENEWAL
+            and found.expires > utc_now() + RENEWAL
         ):
             return self._keys.folder / f"{name}{SUFFIX}"
-        return self._keys.issue(name, kind, node.site, utc_now() + _LIFETIME, node.reach)
+        return self._keys.issue(name, kind, node.site, utc_now() + LIFETIME, node.reach)
 
     def _site_tokens(self, site: str, *, is_core: bool) -> Path:
         """Return the token file of a site's services.

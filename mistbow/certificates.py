@@ -1,7 +1,7 @@
 """The expiry of the certificates of a service, and of the authorities that it trusts."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
@@ -9,13 +9,11 @@ from cryptography import x509
 from prometheus_client import Gauge
 
 from mistbow.clock import utc_now
+from mistbow.expiry import expiry_text
 from mistbow.files import FileStamp, file_stamp
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
-
-EXPIRES_SOON = timedelta(days=30)
-"""A certificate that expires within this time should be issued again."""
 
 _EXPIRY = Gauge(
     "mistbow_certificate_expiry_timestamp_seconds",
@@ -73,11 +71,8 @@ class CertificateWatch:
         self._logged = set(present)
 
     def _warning(self, what: str, end: datetime, action: str) -> list[str]:
-        now = self._clock()
-        if end - now > EXPIRES_SOON:
-            return []
-        verb = "expires" if end > now else "expired"
-        return [f"{what} {verb} on {end:%Y-%m-%d}: {action}"]
+        expiry = expiry_text(end, self._clock())
+        return [] if expiry is None else [f"{what} {expiry}: {action}"]
 
     def _end(self, file: Path, *, is_chain: bool) -> datetime | None:
         """Return when a chain ends, with its first certificate to end, or authorities, with the

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -106,6 +106,11 @@ class Counted(msgspec.Struct, frozen=True):
 
     every: int
     counts: tuple[Expression, ...]
+
+    def rewritten(self, change: Callable[[Expression], Expression]) -> "Counted":
+        """Return the condition after ``change`` was applied to every node of its counts."""
+        counts = tuple(rewrite(count, change) for count in self.counts)
+        return msgspec.structs.replace(self, counts=counts)
 
 
 class Insight(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,7 +226,26 @@ def _check_measure(measure: Measure, insight: Insight, windows: Mapping[str, Win
             )
 
 
-def expressions_of(insight: Insight) -> list[Expression]:
+class Computed(Protocol):
+    """What has a value that is computed by expressions: an insight of a plan, or its definition."""
+
+    @property
+    def expression(self) -> Expression:
+        """The expression of the value."""
+        ...
+
+    @property
+    def filter(self) -> Expression | None:
+        """The condition under which a value is a result; None: always."""
+        ...
+
+    @property
+    def counted(self) -> Counted | None:
+        """The condition on the number of points; None: there is none."""
+        ...
+
+
+def expressions_of(insight: Computed) -> list[Expression]:
     """Return all nodes in the expression, ``filter`` and ``counted.counts`` of an insight."""
     counts = () if insight.counted is None else insight.counted.counts
     filters = () if insight.filter is None else (insight.filter,)
@@ -230,15 +254,11 @@ def expressions_of(insight: Insight) -> list[Expression]:
 
 def rewrite_insight(insight: Insight, change: Callable[[Expression], Expression]) -> Insight:
     """Return the insight after ``change`` was applied to every node, operands before parents."""
-    counted = insight.counted
-    if counted is not None:
-        counts = tuple(rewrite(count, change) for count in counted.counts)
-        counted = msgspec.structs.replace(counted, counts=counts)
     return msgspec.structs.replace(
         insight,
         expression=rewrite(insight.expression, change),
         filter=None if insight.filter is None else rewrite(insight.filter, change),
-        counted=counted,
+        counted=None if insight.counted is None else insight.counted.rewritten(change),
     )
 
 

@@ -1,11 +1,11 @@
 """Values at points: their steps, and the windows whose values are merged from aggregates."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from analytics.plan.expressions import Aggregate, Expression, Measure, rewrite
+from analytics.plan.expressions import Aggregate, Expression, Measure
 from analytics.plan.functions import ACCUMULATED, AnyFunction, UserOperator, spec_of
 from analytics.plan.nodes import Plan, expressions_of
 
@@ -62,8 +62,8 @@ def _functions(plan: Plan) -> Mapping[str, set[AnyFunction]]:
     return functions
 
 
-def with_step(expression: Expression, step_ms: int) -> Expression:
-    """Return an expression whose aggregates are evaluated at intervals of ``step_ms``."""
+def at_step(step_ms: int) -> Callable[[Expression], Expression]:
+    """Return a change of nodes (``rewrite``): aggregates are evaluated every ``step_ms``."""
 
     def change(node: Expression) -> Expression:
         if not isinstance(node, Aggregate):
@@ -71,7 +71,7 @@ def with_step(expression: Expression, step_ms: int) -> Expression:
         size_ms = step_ms if has_state(node) else node.size_ms
         return msgspec.structs.replace(node, size_ms=size_ms, every_ms=step_ms)
 
-    return rewrite(expression, change)
+    return change
 
 
 def has_state(aggregate: Aggregate) -> bool:

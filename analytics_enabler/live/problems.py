@@ -5,14 +5,12 @@ The texts contain no figures that change often, because each change is sent to a
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import TypeGuard
 
 from analytics.fog_models import FogFragment, FogLink, FogNode
 from analytics.health_models import Problem, ProblemKind, Severity
 from analytics.insight_models import DeploymentStatus, InsightStatus
-from mistbow.certificates import EXPIRES_SOON
 from mistbow.client.operation_model import SiteStatus
+from mistbow.expiry import announced_expiry_text
 from mistbow.fabric import Site
 
 FULL_SHARE = 0.1
@@ -158,28 +156,19 @@ def _of_expiries(site: Site, now: int) -> Iterator[Problem]:
     identities += [(each.domain, f"the enabler of {each.domain} at {site.name}",
                     each.identity_expires) for each in site.enablers]  # fmt: skip
     for subject, service, end in identities:
-        if _is_soon(end, now):
+        if (expiry := announced_expiry_text(end, now)) is not None:
             yield _problem(
                 "warning", "identity_expires", subject, site.name,
-                f"the identity of {service} expires on {_day(end)}",
+                f"the identity of {service} {expiry}",
                 "Issue it again (mistbow identity issue), and copy it to the service.",
             )  # fmt: skip
     for worker in site.workers:
-        if _is_soon(worker.certificate_expires, now):
+        if (expiry := announced_expiry_text(worker.certificate_expires, now)) is not None:
             yield _problem(
                 "warning", "certificate_expires", worker.name, site.name,
-                f"the certificate of the worker {worker.name} expires on "
-                f"{_day(worker.certificate_expires)}",
+                f"the certificate of the worker {worker.name} {expiry}",
                 "Issue it again (mistbow ca issue), and copy it to the worker.",
             )  # fmt: skip
-
-
-def _is_soon(end: int | None, now: int) -> TypeGuard[int]:
-    return end is not None and end - now <= EXPIRES_SOON / timedelta(milliseconds=1)
-
-
-def _day(time: int) -> str:
-    return f"{datetime.fromtimestamp(time / 1000, UTC):%Y-%m-%d}"
 
 
 def _of_capacity(node: FogNode) -> Iterator[Problem]:

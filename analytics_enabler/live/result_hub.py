@@ -243,7 +243,7 @@ class ResultHub:
                 gap = {"deployment_id": deployment_id, "since": after}
                 subscriber.queue.put_first(encode_json("gap", gap, self._clock()))
                 return
-            rows += [selection.shown(row) for row in part.visible(found)]
+            rows += [selection.shown(row) for row in part.visible(found).to_pylist()]
         sent = [msgspec.json.encode({"deployment_id": deployment_id, **row}) for row in rows]
         event = encode_results(sent, self._clock())
         if event:

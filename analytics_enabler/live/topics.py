@@ -66,7 +66,7 @@ class StatesTopic:
     async def poll(self) -> Sequence[Event]:
         """Return an event ``state`` for each changed deployment, and ``deleted``.
 
-        There is none before the deployments have been read.
+        Until the enabler has read the deployments, there are no events.
         """
         is_due = time.monotonic() - self._lags_at >= LAG_PERIOD_S
         if is_due:

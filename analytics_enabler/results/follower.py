@@ -140,7 +140,8 @@ class ResultFollower:
     def _new_results(
         self, selection: ResultSelection, group: Group, chunk: Chunk
     ) -> list[FollowedResult]:
-        rows = [row for row in selection.visible(chunk.rows) if self._is_new(row)]
+        visible = selection.visible(chunk.rows).to_pylist()
+        rows = [row for row in visible if self._is_new(row)]
         # Only the last row advances the cursor, so that a cut within the chunk loses no row.
         before = encode_cursor(self.starts)
         after = encode_cursor({**self.starts, group.id: chunk.position.next})

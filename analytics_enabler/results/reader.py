@@ -144,7 +144,7 @@ class ResultReader:
                 continue
             if rows.nbytes * _SPARSE_SHARE < MAX_READ_BYTES:
                 growth = GROWTH
-            earlier = part.visible_table(_conform(current_results(rows)))
+            earlier = part.visible(_conform(current_results(rows)))
             found = _last(pa.concat_tables([earlier, found]), limit)
             _check_size(found)
             if lower <= oldest:

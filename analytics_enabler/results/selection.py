@@ -1,9 +1,9 @@
 """The selection of a deployment's rows in streams of results, and their form in the API."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +13,8 @@ from analytics_enabler.groups import Group
 from mistbow.auth.callers import Caller
 from mistbow.errors import NotFoundError
 from mistbow.streams.results import result_fields
+
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 _MAX_INT64 = 2**63 - 1
 
@@ -74,8 +76,11 @@ class ResultSelection:
             parts[generation.group][uid] = generation
         return {group: ResultSelection(parts[group]) for group in sorted(parts, key=lambda g: g.id)}
 
-    def visible_table(self, rows: pa.Table) -> pa.Table:
-        """Return the rows that ``visible`` yields, as a table."""
+    def visible(self, rows: Rows) -> Rows:
+        """Return the stored rows of the selected generations; the column ``insight`` is the uid.
+
+        A row is omitted if its generation was not in force at the time of the row.
+        """
         generations = self.generations.values()
         number = pc.index_in(rows["insight"], value_set=pa.array(self.generations, pa.string()))
         since = pa.array([each.since for each in generations], pa.int64())
@@ -85,18 +90,6 @@ class ResultSelection:
         is_after = pc.greater(rows["ts"], pc.take(since, number))
         # Null, and so not selected, for other insights.
         return rows.filter(pc.and_(is_after, pc.less_equal(rows["ts"], pc.take(until, number))))
-
-    def visible(self, rows: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
-        """Yield the stored rows of the selected generations; the column ``insight`` is the uid.
-
-        A row is omitted if its generation was not in force at the time of the row.
-        """
-        for row in rows.to_pylist():
-            generation = self.generations.get(row["insight"])
-            if generation is None or row["ts"] <= generation.since:
-                continue
-            if generation.until is None or row["ts"] <= generation.until:
-                yield row
 
     def shown(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return a stored row in the form of ``analytics.insight_models.Result``."""

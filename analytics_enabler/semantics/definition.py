@@ -2,10 +2,10 @@
 
 import msgspec
 
-from analytics.plan.expressions import Aggregate, Expression, walk
+from analytics.plan.expressions import Aggregate, Expression, rewrite
 from analytics.plan.feeds import Feed
-from analytics.plan.nodes import Counted, Insight, fingerprint
-from analytics.plan.point_aggregates import has_state, with_step
+from analytics.plan.nodes import Counted, Insight, expressions_of, fingerprint
+from analytics.plan.point_aggregates import at_step, has_state
 from analytics.plan.ticks import At, Ticks
 from analytics_enabler.scheduling.model.constraints import Constraint, CostCap
 from analytics_enabler.scheduling.model.jobs import Setting
@@ -92,24 +92,17 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _has_states(self) -> bool:
-        filters = () if self.filter is None else (self.filter,)
-        nodes = (node for root in (self.expression, *filters) for node in walk(root))
-        return self.counted is not None or any(
-            isinstance(node, Aggregate) and has_state(node) for node in nodes
-        )
+        return any(isinstance(node, Aggregate) and has_state(node) for node in expressions_of(self))
 
     def with_step(self, step_ms: int) -> "Definition":
         """Return the definition with evaluations at intervals of ``step_ms``."""
-        counted = self.counted
-        if counted is not None:
-            counts = tuple(with_step(count, step_ms) for count in counted.counts)
-            counted = msgspec.structs.replace(counted, counts=counts)
+        change = at_step(step_ms)
         return msgspec.structs.replace(
             self,
-            expression=with_step(self.expression, step_ms),
+            expression=rewrite(self.expression, change),
             every_ms=step_ms,
-            filter=None if self.filter is None else with_step(self.filter, step_ms),
-            counted=counted,
+            filter=None if self.filter is None else rewrite(self.filter, change),
+            counted=None if self.counted is None else self.counted.rewritten(change),
         )
 
     def deployed(self, uid: str, since: int) -> Insight:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from analytics.plan.expressions import Measure
 from analytics.plan.nodes import Window
 from analytics_worker.evaluate.finalize import FunctionValues, finalize_points, points_of
-from analytics_worker.evaluate.history.aggregates import Aggregates
+from analytics_worker.evaluate.history.aggregates import Aggregates, Integers
 from analytics_worker.evaluate.history.window_history import WindowHistory
 from analytics_worker.operators.accumulators import AccumulatorState, RunningCount
 from analytics_worker.operators.points import Points
@@ -126,11 +126,7 @@ def merge_at(
 
     The column ``tick`` of the table contains ``EvaluationTime.ts``, not ticks.
     """
-    merged = history.merge(
-        [time.key for time in times],
-        np.array([time.ts for time in times], np.int64),
-        np.array([time.tick for time in times], np.int64),
-    )
+    merged = history.merge(*columns_of(times))
     chosen = np.flatnonzero(merged.count)
     rows = rows_of([(times[index].ts, times[index].key) for index in chosen.tolist()])
     return rows, merged.take(chosen)
@@ -153,6 +149,15 @@ def _by_value(points: Points) -> Points:
     """Return points sorted by (time, value), as functions expect."""
     order = np.lexsort((points.values, points.ts))
     return Points(points.ts[order], points.values[order], points.entities[order])
+
+
+def columns_of(times: Sequence[EvaluationTime]) -> tuple[list[str], Integers, Integers]:
+    """Return the keys, the times (ms) and the ticks (ms) of evaluation times."""
+    return (
+        [time.key for time in times],
+        np.array([time.ts for time in times], np.int64),
+        np.array([time.tick for time in times], np.int64),
+    )
 
 
 def rows_of(times: Sequence[tuple[int, str]]) -> pa.Table:

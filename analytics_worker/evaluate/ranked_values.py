@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from analytics.plan.expressions import Measure
@@ -11,7 +10,7 @@ from analytics.plan.functions import Parameters
 from analytics_worker.evaluate.finalize import FunctionValues
 from analytics_worker.evaluate.history.rank_selection import Ranks, Selected
 from analytics_worker.evaluate.history.window_order import WindowOrder
-from analytics_worker.evaluate.point_windows import EvaluationTime, rows_of
+from analytics_worker.evaluate.point_windows import EvaluationTime, columns_of, rows_of
 
 
 def ranked_at(
@@ -21,12 +20,7 @@ def ranked_at(
 
     The column ``tick`` of the table contains ``EvaluationTime.ts``, not ticks.
     """
-    selected = order.select(
-        [time.key for time in times],
-        np.array([time.ts for time in times], np.int64),
-        np.array([time.tick for time in times], np.int64),
-        _ranks(measure),
-    )
+    selected = order.select(*columns_of(times), _ranks(measure))
     pairs = zip(times, selected, strict=True)
     some = [(time, found) for time, found in pairs if found.count]
     rows = rows_of([(time.ts, time.key) for time, _ in some])

@@ -5,7 +5,7 @@ so that a new credential, or a revocation, takes effect without a restart.
 """
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
@@ -19,13 +19,11 @@ from mistbow.auth.credential import Credential, PublicKey, verify
 from mistbow.auth.json_files import read_json_file, write_json_file
 from mistbow.clock import utc_now
 from mistbow.errors import MistbowError, UnauthorizedError
+from mistbow.expiry import expiry_text
 from mistbow.files import FileStamp, file_stamp
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
-
-EXPIRES_SOON = timedelta(days=30)
-"""An identity that expires within this time should be issued again."""
 
 _EXPIRY = Gauge(
     "mistbow_identity_expiry_timestamp_seconds",
@@ -85,13 +83,13 @@ class Identity:
 
     def warnings(self) -> list[str]:
         """Return what an operator should see to: whether the identity expires soon."""
-        own, now = self.credential, self._clock()
-        if own.expires - now > EXPIRES_SOON:
+        own = self.credential
+        expiry = expiry_text(own.expires, self._clock())
+        if expiry is None:
             return []
-        verb = "expires" if own.expires > now else "expired"
         return [
-            f"the identity of the {own.kind} {own.name} {verb} on {own.expires:%Y-%m-%d}; issue it "
-            "again: mistbow identity issue"
+            f"the identity of the {own.kind} {own.name} {expiry}; issue it again: mistbow identity "
+            "issue"
         ]
 
     def accepts(self, credential: Credential) -> bool:

@@ -232,7 +232,7 @@ class Transport:
         self._http = httpx.Client(base_url=self.url, transport=direct, **settings)
 
     def attempts(self, call: Call[Any]) -> Iterable[stamina.Attempt]:
-        """Yield the attempts to send a call, each of which is a context manager."""
+        """Yield the attempts to send a call; each attempt is a context manager."""
         attempts = self._max_attempts if call.repeatable else 1
         return stamina.retry_context(on=_is_retried, attempts=attempts, wait_max=1.0)
 
@@ -295,7 +295,7 @@ class AsyncTransport:
         self._http = httpx.AsyncClient(base_url=self.url, transport=direct, **settings)
 
     def attempts(self, call: Call[Any]) -> AsyncIterable[stamina.Attempt]:
-        """Yield the attempts to send a call, each of which is a context manager."""
+        """Yield the attempts to send a call; each attempt is a context manager."""
         attempts = self._max_attempts if call.repeatable else 1
         return stamina.retry_context(on=_is_retried, attempts=attempts, wait_max=1.0)
 

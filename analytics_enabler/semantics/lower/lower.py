@@ -31,7 +31,7 @@ from analytics.plan.expressions import (
     rewrite,
 )
 from analytics.plan.functions import ACCUMULATED
-from analytics.plan.point_aggregates import with_step
+from analytics.plan.point_aggregates import at_step
 from analytics.plan.ticks import Ticks
 from analytics_enabler.semantics.bind import bound_tree as bound
 from analytics_enabler.semantics.definition import Definition
@@ -61,7 +61,7 @@ def lower(insight: bound.BoundInsight, text: str, scheduler: str) -> Definition:
     counted, every_ms = None, trigger.ticks.every_ms
     if insight.at_points:
         every_ms = short_step([expression, *filters], every_ms)
-        expression, *filters = (with_step(each, every_ms) for each in (expression, *filters))
+        expression, *filters = (rewrite(each, at_step(every_ms)) for each in (expression, *filters))
         if trigger.points is not None:
             counted = point_counts(trigger.points, every_ms, [expression, *filters], insight.keys)
     return Definition(

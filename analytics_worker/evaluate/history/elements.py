@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics.plan.nodes import Window
 from analytics_worker.evaluate.history.aggregates import Aggregates, Integers, RangeMerger
 from analytics_worker.evaluate.history.chunks import chunk_ends
 from analytics_worker.evaluate.history.sorted_runs import Blocks
@@ -88,6 +89,13 @@ class KeyNumbers(Protocol):
         ...
 
 
+def numbers_of(table: KeyNumbers, keys: Sequence[str]) -> Integers:
+    """Return the numbers of keys; a key that occurs several times is looked up once."""
+    distinct = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    numbers = table.numbers(list(distinct))
+    return numbers[np.array([distinct[each] for each in keys], np.int64)]
+
+
 class KeyTable:
     """The numbers of keys, in memory."""
 
@@ -117,6 +125,15 @@ class Range:
     last_start: int
     first_end: int
     last_end: int
+
+    @classmethod
+    def of(cls, window: Window, first: int, last: int) -> "Range":
+        """Return the times of the windows that end at points from the tick before ``first`` on.
+
+        ``first``, ``last``: the first tick and the last tick (ms) of these windows.
+        """
+        begin, end = (tick - window.offset_ms for tick in (first - window.every_ms, last))
+        return cls(begin - window.size_ms, end - window.size_ms, begin, end)
 
 
 class PointHistory(Protocol):

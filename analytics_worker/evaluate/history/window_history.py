@@ -6,7 +6,13 @@ import numpy as np
 
 from analytics.plan.nodes import Window
 from analytics_worker.evaluate.history.aggregates import Aggregates, Integers, RangeMerger
-from analytics_worker.evaluate.history.elements import Elements, KeyNumbers, PointHistory, Range
+from analytics_worker.evaluate.history.elements import (
+    Elements,
+    KeyNumbers,
+    PointHistory,
+    Range,
+    numbers_of,
+)
 
 
 class WindowHistory:
@@ -21,9 +27,7 @@ class WindowHistory:
     ) -> None:
         self._window = window
         self._keys: KeyNumbers = history.keys
-        begin, end = (tick - window.offset_ms for tick in (first - window.every_ms, last))
-        times = Range(begin - window.size_ms, end - window.size_ms, begin, end)
-        elements = history.elements(route, times)
+        elements = history.elements(route, Range.of(window, first, last))
         is_late = elements.due > first
         self._present = elements.filter(~is_late)
         self._merger = _WindowMerger(self._present, window.size_ms)
@@ -39,9 +43,7 @@ class WindowHistory:
 
         ``ticks``: the ticks (ms) at which the windows are evaluated.
         """
-        distinct = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        numbers = self._keys.numbers(list(distinct))
-        key = numbers[np.array([distinct[each] for each in keys], np.int64)]
+        key = numbers_of(self._keys, keys)
         ends = times - self._window.offset_ms
         found = self._merger.merge(key, ends)
         self._add_late(found, self._late, np.arange(len(ends)), (key, ends, ticks))

@@ -6,7 +6,7 @@ import numpy as np
 
 from analytics.plan.nodes import Window
 from analytics_worker.evaluate.history.aggregates import Integers
-from analytics_worker.evaluate.history.elements import Elements, PointHistory, Range
+from analytics_worker.evaluate.history.elements import Elements, PointHistory, Range, numbers_of
 from analytics_worker.evaluate.history.rank_selection import (
     Ranks,
     RankSelector,
@@ -28,9 +28,7 @@ class WindowOrder:
     ) -> None:
         self._window = window
         self._keys = history.keys
-        begin, end = (tick - window.offset_ms for tick in (first - window.every_ms, last))
-        times = Range(begin - window.size_ms, end - window.size_ms, begin, end)
-        points, blocks = history.ordered(route, times)
+        points, blocks = history.ordered(route, Range.of(window, first, last))
         is_late = points.due > first
         self._present, self._late = _ByKey(points.filter(~is_late)), _ByKey(points.filter(is_late))
         self._blocks = blocks.by_key()
@@ -42,9 +40,7 @@ class WindowOrder:
 
         ``ticks``: the ticks (ms) at which the windows are evaluated.
         """
-        distinct = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        numbers = self._keys.numbers(list(distinct))
-        key = numbers[np.array([distinct[each] for each in keys], np.int64)]
+        key = numbers_of(self._keys, keys)
         ends = times - self._window.offset_ms
         order = np.lexsort((ticks, ends, key))
         found: dict[int, Selected] = {}

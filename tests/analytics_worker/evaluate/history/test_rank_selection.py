@@ -20,7 +20,7 @@ NOTHING = np.zeros(0, np.int64)
 
 
 def values_of(seed: int, count: int, distinct: int) -> Floats:
-    """Return values, many of which are equal if there are few ``distinct`` ones."""
+    """Return values; few ``distinct`` values make many of the values equal."""
     return np.random.default_rng(seed).integers(-distinct, distinct, count).astype(np.float64)
 
 
