@@ -1,7 +1,7 @@
-# `make images` puts the parts together in .mistbow/image, and builds the target `all`: one image for
-# every service. `make role-images` builds the targets `storage`, `worker` and `enabler` (with the
-# monitoring agent), which lack what the others need. A build needs no network, unless the base
-# lacks Java.
+# `make images` assembles the build context in .mistbow/image, and builds the target `all`: one image
+# for every service. `make role-images` builds the targets `storage`, `worker` and `enabler` (with the
+# monitoring agent), each without the packages that only other roles need. A build needs no network,
+# unless the base lacks Java.
 ARG BASE=python:3.12-slim-bookworm
 
 FROM ${BASE} AS plain
@@ -47,10 +47,11 @@ FROM java AS all
 COPY --from=build /opt/mistbow /opt/mistbow
 USER mistbow
 
-# The packages that a role does not need are its WITHOUT; a test starts its services without them.
+# WITHOUT lists the packages that a role does not need; a test starts its services without them.
+# The class archive of Spark is in share/mistbow; the class archive of Ignite is beside its jars.
 FROM build AS storage-parts
 ARG STORAGE_WITHOUT="pyspark py4j pandas pytz scipy statsmodels patsy formulaic narwhals docker"
-RUN pip uninstall --quiet --yes $STORAGE_WITHOUT
+RUN pip uninstall --quiet --yes $STORAGE_WITHOUT && rm -rf /opt/mistbow/venv/share/mistbow
 
 FROM java AS storage
 COPY --from=storage-parts /opt/mistbow /opt/mistbow
@@ -66,7 +67,8 @@ USER mistbow
 
 FROM build AS enabler-parts
 ARG ENABLER_WITHOUT="pyspark py4j pandas pytz statsmodels patsy formulaic narwhals docker duckdb pyignite promql-parser aiomqtt paho-mqtt"
-RUN pip uninstall --quiet --yes $ENABLER_WITHOUT && rm -r /opt/mistbow/jars
+RUN pip uninstall --quiet --yes $ENABLER_WITHOUT \
+    && rm -rf /opt/mistbow/jars /opt/mistbow/venv/share/mistbow
 
 FROM plain AS enabler
 COPY --from=enabler-parts /opt/mistbow /opt/mistbow

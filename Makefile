@@ -1,5 +1,5 @@
-# Everything lives in this folder: Python's packages in .venv, data and downloads in .mistbow.
-# Needed: Python 3.11+, Java 17+, make.
+# All files stay in this folder: Python packages in .venv, data and downloads in .mistbow.
+# Required: Python 3.11+, Java 17+, make.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -7,7 +7,7 @@ BIN := .venv/bin
 # The image's base: an ordinary public Python image, or `mistbow-base` after `make base`.
 BASE ?= python:3.12-slim-bookworm
 
-.PHONY: run unit integration e2e test retest coverage crash handovers adaptation chaos fuzz lint bench docs base images role-images identities up down
+.PHONY: run unit integration e2e test retest coverage crash handovers scenarios adaptation chaos fuzz lint bench docs base images role-images sbom identities up down
 
 run: .venv/stamp ## start all services on this machine
 	$(BIN)/mistbow run
@@ -23,7 +23,7 @@ e2e: .venv/stamp ## run the tests of the whole suite, and of containers
 	$(BIN)/mistbow setup
 	$(BIN)/pytest -m "e2e and not soak"
 
-# With RETEST=1, few tests that fail may pass in a second run, nothing beside them.
+# With RETEST=1, a small number of failed tests run again, one at a time, and may pass then.
 OTHERWISE = $(if $(RETEST),|| $(MAKE) retest)
 
 test: .venv/stamp ## run all tests except the soaks, at all three speeds
@@ -49,7 +49,7 @@ crash: .venv/stamp ## test durability with kills, freezes, a full disk and power
 	MISTBOW_ROUNDS=10 $(BIN)/pytest -rA tests/storage_agent/cluster
 	MISTBOW_ROUNDS=20 $(BIN)/pytest -rA tests/storage_agent/replication
 	$(BIN)/pytest -rA -m soak tests/storage_agent/test_openapi.py
-	$(BIN)/pytest -rA -m soak tests/analytics_enabler/domains tests/storage_agent/membership
+	$(BIN)/pytest -rA -m soak tests/analytics_enabler/domains tests/storage_agent/membership tests/end_to_end
 	$(BIN)/pytest -rA -m soak tests/analytics_enabler/live tests/analytics_enabler/test_quality_checks.py
 	$(BIN)/pytest -rA -m soak tests/monitoring_agent
 	$(BIN)/pytest -rA -m soak tests/mistbow tests/analytics_worker --ignore=tests/analytics_worker/spark
@@ -57,6 +57,10 @@ crash: .venv/stamp ## test durability with kills, freezes, a full disk and power
 handovers: .venv/stamp ## run 50 handovers of each kind under load, also with kills, and print the pauses
 	$(BIN)/mistbow setup
 	MISTBOW_HANDOVERS=50 MISTBOW_MAX_PAUSE_S=2 $(BIN)/pytest -rA tests/handovers
+
+scenarios: .venv/stamp ## run each scenario of each Fogify file for MINUTES (5), and compare all results; SCENARIO=tunnel: only this one
+	MISTBOW_SCENARIO_S=$$(($(or $(MINUTES),5) * 60)) $(BIN)/pytest -rA -m soak $(if $(SCENARIO),-k $(SCENARIO)) \
+		tests/end_to_end/test_fog_scenarios.py
 
 adaptation: .venv/stamp ## change links, batteries, prices, data and load of a fog, and check the placements
 	$(BIN)/mistbow setup
@@ -76,7 +80,7 @@ lint: .venv/stamp ## check style, types and imports between packages
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/mypy deploy
+	$(BIN)/mypy deploy benchmarks
 	$(BIN)/lint-imports
 
 bench: .venv/stamp ## run the benchmarks
@@ -95,13 +99,16 @@ images: .venv/stamp ## build the image mistbow on the image BASE
 role-images: .venv/stamp ## build the images mistbow-storage, mistbow-worker and mistbow-enabler
 	$(BIN)/python -m deploy image --roles --base $(BASE)
 
+sbom: .venv/stamp ## write a software bill of materials of each image that was built here into .mistbow/sbom
+	$(BIN)/python -m deploy sbom
+
 identities: .venv/stamp ## give each container of the fog its identities and tokens
 	$(BIN)/python -m deploy identities
 
 up: .venv/stamp ## start a fog of six sites in containers, and show its insights; TLS=1: with mutual TLS
 	$(BIN)/python -m deploy up --base $(BASE) $(if $(TLS),--tls)
 
-down: .venv/stamp ## remove the fog of make up; IMAGES=1: the image too
+down: .venv/stamp ## remove the fog of make up; IMAGES=1: the images that were built here too
 	$(BIN)/python -m deploy down $(if $(IMAGES),--images)
 
 .venv/stamp: requirements.lock pyproject.toml

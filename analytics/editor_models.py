@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from analytics.insight_models import Result
+from analytics.insight_models import Result, WindowCoverage
 from grammar import Diagnostic
 
 MAX_TEXT = 1_000_000
@@ -103,3 +103,12 @@ class Preview(BaseModel):
     missing_sites: list[str] = Field(default=[], description="The sites whose points are missing.")
     worker: str | None = Field(default=None, description="The worker that computed the results.")
     took_ms: int = Field(default=0, description="The duration (ms) of the computation.")
+    units: dict[str, str | None] = Field(
+        default={}, description="The unit of the values of each insight; null: none, or unknown."
+    )
+    silent: dict[str, str] = Field(
+        default={}, description="The reason for each insight that has no value."
+    )
+    windows: dict[str, WindowCoverage] = Field(
+        default={}, description="The windows of latest values that their points do not cover yet."
+    )

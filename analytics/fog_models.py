@@ -35,9 +35,10 @@ class FogPosition(BaseModel):
 class FogNode(BaseModel):
     """A worker as schedulers see it.
 
-    The free capacity includes what fragments of this enabler use already, because schedulers place
-    these again. Power, battery, prices and position are None if they are unknown; prices may also
-    be labels. ``own_site_only``: whether the node may read and write only at its own site.
+    The free capacity includes the capacity that fragments of this enabler already use, because
+    schedulers place these fragments again. Power, battery, prices and position are None if they are
+    unknown; prices may also be labels. ``own_site_only``: whether the node may read and write only
+    at its own site.
     """
 
     name: str
@@ -73,8 +74,8 @@ class FogLink(BaseModel):
     """One direction of a measured connection between two sites or nodes.
 
     ``bandwidth_mbps``: in Mbit/s; None: unknown. ``loss``: the share of packets that are lost.
-    ``load_mbps``: what the flows from ``source`` to ``target`` take, in Mbit/s; None: no flow has a
-    known rate.
+    ``load_mbps``: the data rate of the flows from ``source`` to ``target`` in Mbit/s; None: no flow
+    has a known rate.
     """
 
     source: str

@@ -23,6 +23,10 @@ class Problem(BaseModel):
         description="The subject: a site, a worker, an insight (ID/NAME), or the enabler."
     )
     site: str | None = Field(description="The site of the subject; null: it has none.")
+    service: Literal["agent", "worker", "enabler"] | None = Field(
+        default=None,
+        description="The kind of the service whose identity or certificate it is; null: none.",
+    )
     what: str = Field(description="The problem, in one sentence.")
     since: int | None = Field(
         description="The time (ms) since which the enabler observes the problem; null: unknown."

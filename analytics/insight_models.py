@@ -22,11 +22,16 @@ class Submission(BaseModel):
 
 
 class Accepted(BaseModel):
-    """The answer to a submission: the deployment that is stored and will run."""
+    """The answer to a submission: the deployment that is stored and will run.
+
+    ``version``: the version of the deployment, for a condition of later requests; None: an enabler
+    of an earlier version answered.
+    """
 
     deployment_id: str
     insights: list[str]
     warnings: list[Diagnostic]
+    version: str | None = None
 
 
 class CheckAnswer(BaseModel):
@@ -73,6 +78,24 @@ class RemoteRead(BaseModel):
         return f"{why}; {reader} reads its points{away}"
 
 
+class WindowCoverage(BaseModel):
+    """A window that began before the first points of its metric.
+
+    The window of the points of ``metric`` is ``(begins_at, ends_at]``, and its first points are at
+    ``points_from`` (ms).
+    """
+
+    metric: str
+    begins_at: int
+    points_from: int
+    ends_at: int
+
+    @property
+    def share(self) -> float:
+        """The share of the window that its points cover, from 0 to 1."""
+        return (self.ends_at - self.points_from) / (self.ends_at - self.begins_at)
+
+
 class InsightStatus(BaseModel):
     """The status of an insight of a deployment.
 
@@ -87,7 +110,10 @@ class InsightStatus(BaseModel):
     ``corrections_due``: the number of ticks whose results lack late points. ``silent``: why the
     insight had no value in its last three intervals; None: it had one, or has just started.
     ``each_point``: the insight has values at points, not at ticks. ``every_points``: the number of
-    points between two of these values; None: each point has a value.
+    points between two of these values; None: each point has a value. ``salience``: the importance,
+    by the option SALIENCE. ``unit``: the unit of the values; None: none, or unknown. ``window``: a
+    window that began before the first points of its metric; None: no such window, or a list of
+    deployments.
     """
 
     name: str
@@ -108,13 +134,16 @@ class InsightStatus(BaseModel):
     silent: str | None = None
     each_point: bool = False
     every_points: int | None = None
+    salience: int = 0
+    unit: str | None = None
+    window: WindowCoverage | None = None
 
 
 class EndedInsight(BaseModel):
     """A former definition of an insight, in force for the ticks in ``(since, until]``.
 
     ``state``: ``stopped`` once all its results are stored. ``missing_sites``: the sites that are
-    missing in its final results.
+    missing in its final results. ``text``: the definition; None in answers of earlier versions.
     """
 
     name: str
@@ -123,6 +152,7 @@ class EndedInsight(BaseModel):
     until: int
     state: str
     missing_sites: list[str] = []
+    text: str | None = None
 
 
 class PlacedFragment(BaseModel):
@@ -162,6 +192,20 @@ class Decisions(BaseModel):
     decisions: list[Decision]
 
 
+class DeploymentMove(BaseModel):
+    """The move of a deployment to a larger ``domain``, since ``since`` (ms), for a ``reason``.
+
+    ``refusal``: why the enabler of this domain has refused the deployment at ``refused_at`` (ms);
+    None: it has not.
+    """
+
+    domain: str
+    since: int
+    reason: str
+    refusal: str | None = None
+    refused_at: int | None = None
+
+
 class DeploymentStatus(BaseModel):
     """A deployment and its status; ``domain``: the domain whose enabler runs it.
 
@@ -170,6 +214,11 @@ class DeploymentStatus(BaseModel):
     ``status`` and ``lifecycle``: the worst of the insights. ``status_since``: the ``state_since``
     of this insight. ``error``: the errors of all insights. ``placement``, ``ended`` and the newest
     ``decisions`` are empty in a list of deployments.
+
+    ``version``: what a later amendment or deletion can require (If-Match); it changes with the text
+    and the name. ``amended_at`` and ``amended_by``: the time (ms) and the author of the last
+    amendment; None: no amendment, or an unknown author. ``move``: the pending
+    move to a larger domain; None: no move.
     """
 
     deployment_id: str
@@ -188,6 +237,10 @@ class DeploymentStatus(BaseModel):
     decisions: list[Decision] = []
     domain: str | None = None
     owner: str | None = None
+    version: str | None = None
+    amended_at: int | None = None
+    amended_by: str | None = None
+    move: DeploymentMove | None = None
 
 
 class DeploymentList(BaseModel):
@@ -205,9 +258,9 @@ class Result(BaseModel):
 
     A result with neither a value nor a text withdraws the earlier result for the same key and time.
     An attribute of the key is null if the points lack the attribute. ``values``: all values of a
-    function that computes several values. ``few_points``: the number of sampled points on which the
-    bounds rest, if they are too few. ``missing``: the silent sites, whose points are not included
-    in the result.
+    function that computes several values. ``few_points``: the number of sampled points, if it is
+    too small for narrow bounds. ``missing``: the silent sites, whose points are not included in the
+    result.
     """
 
     insight: str
@@ -241,7 +294,7 @@ class Result(BaseModel):
 
     @property
     def notes(self) -> str:
-        """What a reader of the value must know: missing sites, and bounds that rest on few points.
+        """Remarks on the value: missing sites, and bounds that follow from too few points.
 
         Empty if there is nothing.
         """
@@ -300,8 +353,8 @@ class ExplainedFragment(BaseModel):
     ``worker`` and ``site``: the worker that would run the fragment, and the site of this worker;
     None: no worker can run the fragment. ``running``: whether a worker runs the fragment now.
     ``plan``: the plan of the fragment as text, with one line for each node of the plan. ``cores``
-    and ``memory_mb``: the demand that the schedulers assume. ``estimated`` and ``measured``: what
-    the cost model estimates for the fragment, and what it takes; None: unknown.
+    and ``memory_mb``: the demand that the schedulers assume. ``estimated`` and ``measured``: the
+    demand of the fragment as the cost model estimates it, and as it was measured; None: unknown.
     ``data_latency_ms``: the latency from the points that the fragment reads to the worker; None:
     unknown, or the fragment reads no points. ``checked``: the share of the points whose quality the
     worker would check.

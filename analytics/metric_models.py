@@ -29,6 +29,11 @@ class Metrics(BaseModel):
     next: str | None = Field(description="The cursor of the next page; null: the last page.")
     total: int = Field(description="The number of metrics on all pages.")
     missing_sites: list[str] = Field(description="The nodes or sites that did not answer.")
+    attributes: list[str] = Field(
+        default=[],
+        description="The names of the attributes of recent points, by name, if a search by words "
+        "or by an attribute found no metric. At most 100; tokens with an entity prefix get none.",
+    )
 
 
 class LatestPoint(BaseModel):

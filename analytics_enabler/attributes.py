@@ -4,11 +4,16 @@ A series has no attributes of its own, so a sample of the newest points of each 
 """
 
 import asyncio
+import itertools
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
 
 from analytics_enabler.fabric_view import FabricView
+from analytics_enabler.semantics.checks.context import MAX_POINTS
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.clock import Clock, monotonic_clock
 from mistbow.errors import MistbowError
@@ -28,9 +33,16 @@ MAX_ATTRIBUTES = 2_000
 """The maximum number of attributes, over all metrics, that are remembered."""
 
 PATIENCE_S = 2.0
+_COLUMNS = ["metric", "attributes"]
 
 Attributes = Mapping[str, Collection[str]]
 """Attribute -> values."""
+
+PointAttributes = Mapping[str, Any]
+"""The attributes of a point: name -> value."""
+
+Sample = Mapping[tuple[str, str], PointAttributes]
+"""(Metric, attributes as JSON) -> the attributes, of the different points of a site."""
 
 
 class RecentAttributes:
@@ -48,6 +60,9 @@ class RecentAttributes:
         self._lock = asyncio.Lock()
         self._read_at: int | None = None
         self._by_metric: dict[str, dict[str, set[str]]] = {}
+        self._points: dict[str, dict[str, PointAttributes]] = {}
+        """Metric -> the different attributes of its points, by their JSON, as read last."""
+        self._words: dict[str, str] = {}
 
     async def names(self) -> frozenset[str]:
         """Return the names of the attributes of points, including the newest points.
@@ -80,6 +95,29 @@ class RecentAttributes:
             for metric, attributes in self._by_metric.items()
         }
 
+    async def words(self) -> Mapping[str, str]:
+        """Return metric -> the names and values of its attributes in one text of small letters."""
+        await self._refresh()
+        return self._words
+
+    async def metrics_with(self, name: str, value: str) -> frozenset[str]:
+        """Return the metrics whose recent points have an attribute."""
+        await self._refresh()
+        return frozenset(
+            metric
+            for metric, attributes in self._by_metric.items()
+            if value in attributes.get(name, ())
+        )
+
+    async def points(self, metrics: Iterable[str]) -> dict[str, list[PointAttributes]]:
+        """Return metric -> the different attributes of its newest points."""
+        await self._refresh()
+        return {
+            metric: [known[each] for each in sorted(known)]
+            for metric in metrics
+            for known in [self._points.get(metric, {})]
+        }
+
     async def _refresh(self, max_age_ms: int = MAX_AGE_MS) -> None:
         async with self._lock:
             now = self._clock()
@@ -91,30 +129,64 @@ class RecentAttributes:
         fabric = self._fabric_view.fabric
         sites = [] if fabric is None else [each.name for each in fabric.sites if each.reachable]
         samples = (self._sample(site) for site in sites[:MAX_SITES])
+        self._points = {}
         for rows in await asyncio.gather(*samples):
-            for metric, attributes in rows:
+            for (metric, text), attributes in rows.items():
                 self._add(metric, attributes)
+                points = self._points.setdefault(metric, {})
+                if len(points) < MAX_POINTS:
+                    points[text] = attributes
+        self._words = {
+            metric: "\n".join([*known, *itertools.chain(*known.values())]).casefold()
+            for metric, known in self._by_metric.items()
+        }
 
-    async def _sample(self, site: str) -> set[tuple[str, str]]:
-        """Return (metric, attributes as JSON) of a site's newest points."""
+    async def _sample(self, site: str) -> Sample:
+        """Return the different attributes of a site's newest points."""
         agent = self._agent.at(site)
         try:
             async with asyncio.timeout(PATIENCE_S):
                 head = (await agent.info(RAW)).head
                 start = max(0, head - SAMPLED_POSITIONS)
-                columns = ["metric", "attributes"]
-                rows = await agent.read(RAW, start, head, columns=columns)
+                rows = await agent.read(RAW, start, head, columns=_COLUMNS)
         except (MistbowError, TimeoutError):
-            return set()
-        distinct = rows.table.select(columns).unify_dictionaries().combine_chunks()
-        texts = [distinct[name].cast("string") for name in columns]
-        return set(zip(*(each.to_pylist() for each in texts), strict=True))
+            return {}
+        return attributes_in(rows.table)
 
-    def _add(self, metric: str, attributes: str) -> None:
+    def _add(self, metric: str, attributes: PointAttributes) -> None:
         known = self._by_metric.setdefault(metric, {})
-        for name, value in json.loads(attributes).items():
+        for name, value in attributes.items():
             if name not in known and sum(map(len, self._by_metric.values())) >= MAX_ATTRIBUTES:
                 continue
             values = known.setdefault(name, set())
             if len(values) < MAX_VALUES:
                 values.add(value if isinstance(value, str) else json.dumps(value))
+
+
+def attributes_in(table: pa.Table) -> Sample:
+    """Return the different attributes of the points in a table; each text is parsed once.
+
+    The table may come from a stolen machine: rows without scalar attributes are omitted.
+    """
+    try:
+        distinct = table.select(_COLUMNS).unify_dictionaries().combine_chunks()
+        metrics, texts = (distinct[name].cast("string").to_pylist() for name in _COLUMNS)
+    except (KeyError, pa.ArrowException):
+        return {}
+    parsed = {text: _parsed(text) for text in set(texts)}
+    return {
+        (metric, text): attributes
+        for metric, text in zip(metrics, texts, strict=True)
+        if metric is not None and (attributes := parsed[text]) is not None
+    }
+
+
+def _parsed(text: str | None) -> PointAttributes | None:
+    """Return the attributes of a point from their JSON; None: it has another form."""
+    try:
+        found = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or any(isinstance(each, list | dict) for each in found.values()):
+        return None
+    return found

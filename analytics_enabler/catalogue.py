@@ -100,6 +100,24 @@ class SeriesIndex:
             {key: each for key, each in self._entities.items() if key[0] in sites}
         )
 
+    def restricted(self, entities: Mapping[SiteMetric, Collection[str]]) -> "SeriesIndex":
+        """Return the index of the series of these entities.
+
+        Sites and metrics without such a series keep all their series.
+
+        >>> index = SeriesIndex([SeriesLocation("edge", "cpu", entity) for entity in "abc"])
+        >>> len(index.restricted({("edge", "cpu"): {"a", "b", "z"}}))
+        2
+        >>> len(index.restricted({("edge", "cpu"): {"z"}}))
+        3
+        """
+        return SeriesIndex.over(
+            {
+                key: set(stored).intersection(entities.get(key, stored)) or stored
+                for key, stored in self._entities.items()
+            }
+        )
+
     def count(self, metric: str, entities: Collection[str] = ()) -> dict[SiteMetric, int]:
         """Return the number of series of a metric, of some entities or of all.
 
@@ -134,6 +152,7 @@ class DataCatalogue:
         self._nodes_read_at: int | None = None
         self._series: SeriesIndex | None = None
         self._read_at: int | None = None
+        self._units: Mapping[str, str] = {}
 
     async def metrics(self) -> frozenset[str] | None:
         """Return the names of all metrics; None if the storage agent does not answer."""
@@ -154,6 +173,11 @@ class DataCatalogue:
     def known_series(self) -> SeriesIndex | None:
         """The series that were read last, whatever their age; None: not read yet."""
         return self._series
+
+    @property
+    def known_units(self) -> Mapping[str, str]:
+        """Metric -> unit, as read with the last series; metrics with several units are omitted."""
+        return self._units
 
     async def nodes(self) -> list[NodeData] | None:
         """Return the series of all nodes with their metadata and latest points.
@@ -202,6 +226,7 @@ class DataCatalogue:
     async def _read_series(self) -> SeriesIndex | None:
         site_of = self._fabric_view.site_of_node
         found: defaultdict[SiteMetric, set[str]] = defaultdict(set)
+        units: defaultdict[str, set[str]] = defaultdict(set)
         pages = self._agent.iterate_series(nodes=[], fields=["units"], limit=PAGE)
         clock, number = asyncio.get_running_loop().time, 0
         try:
@@ -209,10 +234,13 @@ class DataCatalogue:
                 async for series in pages:
                     node = series["node"]
                     found[site_of.get(node, node), series["metricID"]].add(series["entityID"])
+                    if series.get("units"):
+                        units[series["metricID"]].add(series["units"])
                     number += 1
                     if number % SLICE == 0:
                         await asyncio.sleep(0)
                         patience.reschedule(clock() + PATIENCE_S)
         except (MistbowError, TimeoutError):
             return None
+        self._units = {name: min(each) for name, each in units.items() if len(each) == 1}
         return SeriesIndex.over(found)

@@ -130,7 +130,7 @@ def _candidates(
         return
     if not tokens:
         yield _item("name = COMPUTE ", "snippet", "a new insight", label="name = COMPUTE …")
-        yield _item("FUNCTION ", "keyword", "a function of your own")
+        yield _item("FUNCTION ", "keyword", "a user-defined function")
         return
     last = tokens[-1]
     if last.type == Tree.ASSIGN and len(tokens) == 2:

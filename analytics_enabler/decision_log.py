@@ -37,6 +37,9 @@ class DecisionKind(StrEnum):
     DEPLOYMENT_PAUSED = "deployment_paused"
     DEPLOYMENT_RESUMED = "deployment_resumed"
     DEPLOYMENT_DELETED = "deployment_deleted"
+    DEPLOYMENT_MOVING = "deployment_moving"
+    DEPLOYMENT_REFUSED = "deployment_refused"
+    DEPLOYMENT_STAYED = "deployment_stayed"
     FRAGMENT_PLACED = "fragment_placed"
     FRAGMENT_MOVED = "fragment_moved"
     FRAGMENT_STOPPED = "fragment_stopped"
@@ -180,13 +183,13 @@ class DecisionLog:
         try:
             await self._journal.append(key, decision, decision.at)
         except FencedError:
-            # Of two enablers that start at once, each may have claimed one of the streams last;
-            # the one with the lease of the deployments goes on.
+            # If two enablers start at once, each may have claimed one of the two streams last. The
+            # enabler with the lease of the deployments continues, and claims this stream again.
             self._journal.reclaim()
             self._is_current = False
             raise
         except BaseException:
-            # The decision may have been stored all the same.
+            # The decision may have been stored although the answer was lost.
             self._is_current = False
             raise
         self._add(decision)

@@ -3,7 +3,7 @@
 The enabler plans only the sites of its domain.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -17,13 +17,18 @@ from mistbow.fabric import Fabric, Site
 ALL_SITES = Selector()
 
 
+def all_sites() -> Selector:
+    """Return the selector of a domain that has all sites."""
+    return ALL_SITES
+
+
 def has_site(selector: Selector, site: Site) -> bool:
     """Return whether a domain has a site; the label ``region`` is the region of the site."""
     return selector.selects(site.name, {"region": site.region, **site.labels})
 
 
 LONG_MS = 120_000
-"""The time (ms) without a worker from which on no worker of a site is expected soon.
+"""The time (ms) after which a site is expected to stay without a worker, or with one.
 
 A worker that was killed is back within half a minute, and on a busy machine within two.
 """
@@ -31,20 +36,31 @@ A worker that was killed is back within half a minute, and on a busy machine wit
 
 @dataclass(frozen=True, slots=True)
 class WorkerlessSites:
-    """All sites without a worker (``now``), and the sites without a worker for ``LONG_MS``."""
+    """All sites without a worker (``now``), and the sites without a worker for ``LONG_MS``.
+
+    ``confined``: the sites that have had only workers confined to their own site for ``LONG_MS``.
+    Such a worker reads the points of its site only if the site stores its panes itself.
+    """
 
     now: frozenset[str] = frozenset()
     long: frozenset[str] = frozenset()
+    confined: frozenset[str] = frozenset()
+
+
+def _is_confined(site: Site) -> bool:
+    return bool(site.workers) and all(worker.own_site_only for worker in site.workers)
 
 
 class FabricView:
     """The sites of the domain at the last refresh, and the names of all that were seen so far.
 
+    ``selector``: returns the sites of the domain, which another identity can change.
+
     A site is removed when the agent reports it as forgotten.
     """
 
     def __init__(
-        self, agent: AsyncAgentClient, clock: Clock, selector: Selector = ALL_SITES
+        self, agent: AsyncAgentClient, clock: Clock, selector: Callable[[], Selector] = all_sites
     ) -> None:
         self._agent = agent
         self._clock = clock
@@ -53,6 +69,7 @@ class FabricView:
         self._outside: set[str] = set()
         self._unreachable = Onsets[str](clock)
         self._workerless = Onsets[str](clock)
+        self._confined = Onsets[str](clock)
         self._workers: dict[str, tuple[str, ...]] = {}
         self.fabric: Fabric | None = None
         """The fabric with only the sites of the domain; None: not read yet."""
@@ -62,7 +79,8 @@ class FabricView:
     async def refresh(self) -> Fabric:
         """Read the fabric from the agent, and return the part in the domain."""
         self.whole = await self._agent.fabric()
-        sites = tuple(site for site in self.whole.sites if has_site(self._selector, site))
+        selector = self._selector()
+        sites = tuple(site for site in self.whole.sites if has_site(selector, site))
         self.fabric = msgspec.structs.replace(self.whole, sites=sites)
         self.add_sites(site.name for site in sites)
         self._sites.difference_update(self.whole.forgotten)
@@ -101,9 +119,10 @@ class FabricView:
         sites = () if self.fabric is None else self.fabric.sites
         now = frozenset(site.name for site in sites if not site.workers)
         limit = self._clock() - LONG_MS
-        since = {site: self._workerless.get(site) for site in now}
         return WorkerlessSites(
-            now, frozenset(site for site, at in since.items() if at is not None and at <= limit)
+            now=now,
+            long=self._workerless.until(limit) & now,
+            confined=self._confined.until(limit) - now,
         )
 
     def last_workers(self, site: str) -> tuple[str, ...]:
@@ -119,6 +138,7 @@ class FabricView:
         reachable = {site.name: site for site in fabric.sites if site.reachable}
         self._unreachable.update(self._sites - reachable.keys())
         self._workerless.update(name for name, site in reachable.items() if not site.workers)
+        self._confined.update(name for name, site in reachable.items() if _is_confined(site))
         for name, site in reachable.items():
             if site.workers:
                 self._workers[name] = tuple(worker.name for worker in site.workers)

@@ -10,6 +10,7 @@ from fastapi import Depends, FastAPI, Request, Response
 from prometheus_client import REGISTRY
 
 from analytics.client.worker import AsyncWorkerClient
+from analytics.insight_models import DeploymentStatus
 from analytics_enabler.agent_proxy import AgentProxy
 from analytics_enabler.api import descriptions
 from analytics_enabler.api.decisions import decisions_router
@@ -27,11 +28,13 @@ from analytics_enabler.api.views import status_of
 from analytics_enabler.attributes import RecentAttributes
 from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.decision_log import DecisionLog, decision_from_json
-from analytics_enabler.deployments.model import event_from_json
+from analytics_enabler.deployments.model import Deployment, event_from_json
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.domains.announcer import EnablerAnnouncer
 from analytics_enabler.domains.directory import DomainDirectory
+from analytics_enabler.domains.domain_sites import DomainSites
 from analytics_enabler.domains.escalation import Escalation
+from analytics_enabler.domains.moves import DeploymentMoves
 from analytics_enabler.domains.proxy import DomainProxy, Proxied
 from analytics_enabler.domains.role import DomainRole
 from analytics_enabler.domains.standby import StandbyCopy
@@ -45,6 +48,7 @@ from analytics_enabler.execution.point_rates import PointRates
 from analytics_enabler.execution.settled_results import SettledResults
 from analytics_enabler.execution.source_quality import SourceQualities
 from analytics_enabler.explain import Explainer
+from analytics_enabler.explain.coverage import CoverageReader
 from analytics_enabler.explain.previewer import Previewer
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.journal import EventJournal
@@ -102,7 +106,8 @@ def create_app(
     followed = AsyncAgentClient(
         settings.agent_url, credentials, ca=ca, max_connections=MAX_FOLLOWER_CONNECTIONS
     )
-    fabric_view = FabricView(agent, clock, settings.selector)
+    sites = DomainSites(settings)
+    fabric_view = FabricView(agent, clock, sites.selector)
     catalogue = DataCatalogue(agent, fabric_view)
     attributes = RecentAttributes(agent, fabric_view)
 
@@ -110,8 +115,8 @@ def create_app(
         return (await agent.info(RAW)).frontier
 
     def connect(url: str, site: str) -> AsyncWorkerClient:
-        # An announced address: also without a token, a worker must answer there. It is of the site
-        # that announces it, or an order would reach a worker of another site.
+        # The address was announced. Even without a token, the client requires that a worker of the
+        # announcing site answers there. Otherwise, an order could reach a worker of another site.
         credentials = ServiceCredentials(url, settings.proof or "", kind="worker", site=site)
         return AsyncWorkerClient(url, credentials, attempts=1, ca=ca)
 
@@ -138,7 +143,7 @@ def create_app(
     planner = Planner(agent, placements, settings.patience_ms)
     driver = PlacementDriver(settings=settings.scheduler_settings)
     history = ExecutionHistory(decisions, driver, fabric_view)
-    directory = DomainDirectory(domain, settings.selector, fabric_view)
+    directory = DomainDirectory(domain, sites.selector, fabric_view)
     proxy = DomainProxy(directory, settings)
     copy = StandbyCopy(domain, agent, deployments, placements, proxy)
     role = DomainRole(directory, fabric_view, copy)
@@ -151,21 +156,22 @@ def create_app(
         agent, fabric_view, deployments, lambda: role.is_active, domain
     )
     explainer = Explainer(reconciler, fabric_view, catalogue, agent, domain)
-    announced = Enabler(domain=domain, url=settings.enabler_url, sites=settings.selector)
     announcer = EnablerAnnouncer(
         agent,
-        announced,
+        Enabler(domain=domain, url=settings.enabler_url),
+        sites.selector,
         lambda: deployments.current_lease if role.is_known else None,
         lambda: role.is_active,
         settings.identity,
     )
-    escalation = Escalation(directory, proxy, deployments, reconciler.status, role, clock)
+    moves = DeploymentMoves(deployments, decisions, clock)
+    escalation = Escalation(directory, proxy, deployments, moves, reconciler.status, role, clock)
 
     async def readiness() -> list[str]:
         return await _unready_reasons(deployments, reconciler, settings.agent_url)
 
     async def warnings() -> list[str]:
-        return missing_scheduler(settings.scheduler)
+        return [*missing_scheduler(settings.scheduler), *sites.warnings()]
 
     async def all_warnings() -> list[str]:
         return [*await warnings(), *NAMES.problems()]
@@ -178,10 +184,14 @@ def create_app(
     fog_history = FogHistory(
         agent, domain_stream(FOG_HISTORY, domain), fog_view, lambda: role.is_active, clock
     )
-    shown = partial(status_of, execution=reconciler.status)
+
+    def shown(deployment: Deployment) -> DeploymentStatus:
+        return status_of(deployment, reconciler.status, catalogue.known_units)
+
     health = HealthReporter(
         fog_view, lambda: map(shown, deployments.all()), readiness, all_warnings, clock,
         settings.certificates.warnings,
+        tuple if settings.identity is None else settings.identity.faults,
     )  # fmt: skip
     topic_hub = TopicHub(
         {
@@ -242,11 +252,15 @@ def create_app(
     streams = ResultStreams(followed)
     vocabulary = VocabularySource(deployments, catalogue, attributes, fabric_view)
     settled = SettledResults(reconciler.status, agent)
+    coverage = CoverageReader(agent, catalogue, clock)
+    previewer = Previewer(fabric_view, agent, connect, catalogue, coverage)
     for router in (
-        editor_router(deployments, vocabulary, Previewer(fabric_view, agent, connect)),
+        editor_router(deployments, vocabulary, previewer),
         metrics_router(catalogue, attributes, fabric_view),
         queries_router(agent_proxy),
-        insights_router(deployments, reconciler.status, explainer, decisions, proxy),
+        insights_router(
+            deployments, reconciler.status, explainer, decisions, proxy, catalogue, coverage
+        ),
         decisions_router(deployments, decisions, proxy),
         health_router(health),
         placements_router(deployments, explainer, fog_view, fog_history, reconciler, proxy, clock),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from analytics.metric_models import FoundMetric, FoundSeries, LatestPoint, Metrics, SeriesPage
 from mistbow.client.agent_model import NodeData, Series
@@ -17,8 +18,9 @@ MAX_LABEL_VALUES = 10
 class MetricFilter:
     """The conditions of a search; an empty condition is satisfied by all metrics.
 
-    ``words``: each must occur in the id, the name, the description, the group or the units, in
-    upper or lower case. ``prefix``: the entity prefix of the caller's token.
+    ``words``: each must occur in the id, the name, the description, the group, the units, an
+    attribute, the type of an entity or an entity, in upper or lower case. ``prefix``: the entity
+    prefix of the token of the caller. ``metrics``: the only metrics that are searched.
     """
 
     metric: str | None = None
@@ -26,12 +28,14 @@ class MetricFilter:
     site: str | None = None
     words: tuple[str, ...] = ()
     prefix: str = ""
+    metrics: frozenset[str] | None = None
 
     def accepts(self, series: Series, site: str) -> bool:
         """Return whether a series satisfies the conditions on its metric, entity and site."""
         return (
             series.entity.startswith(self.prefix)
             and self.metric in (None, series.metric)
+            and (self.metrics is None or series.metric in self.metrics)
             and self.entity in (None, series.entity)
             and self.site in (None, site)
         )
@@ -51,10 +55,12 @@ def find_metrics(
     wanted: MetricFilter,
     cursor: str | None,
     limit: int,
+    attributes: Mapping[str, str] = MappingProxyType({}),
 ) -> Metrics:
     """Return a page of the metrics that satisfy a filter, without their labels.
 
     ``site_of``: node -> site. ``cursor``: the id after which the page begins; None: the first page.
+    ``attributes``: metric -> the names and values of its attributes, in small letters.
     """
     found: dict[str, _Found] = {}
     missing = set()
@@ -69,7 +75,10 @@ def find_metrics(
                 entry.sites.add(site)
                 if series.entity_type is not None:
                     entry.entity_types.add(series.entity_type)
-    matching = sorted(name for name, each in found.items() if _matches(each.first, wanted.words))
+    words = [word.casefold() for word in wanted.words]
+    matching = sorted(
+        name for name, each in found.items() if _matches(each, words, attributes.get(name, ""))
+    )
     rest = matching if cursor is None else [name for name in matching if name > cursor]
     page = rest[:limit]
     return Metrics(
@@ -124,10 +133,16 @@ def _latest(series: Series) -> LatestPoint | None:
     return LatestPoint(ts=point.ts, value=point.value if math.isfinite(point.value) else None)
 
 
-def _matches(series: Series, words: Iterable[str]) -> bool:
-    texts = (series.metric, series.name, series.desc, series.group, series.units)
+def _matches(found: _Found, words: Iterable[str], attributes: str) -> bool:
+    first = found.first
+    texts = (first.metric, first.name, first.desc, first.group, first.units, *found.entity_types)
     text = "\n".join(filter(None, texts)).casefold()
-    return all(word.casefold() in text for word in words)
+    return all(
+        word in text
+        or word in attributes
+        or any(word in entity.casefold() for entity in found.entities)
+        for word in words
+    )
 
 
 def _shown(found: _Found) -> FoundMetric:

@@ -35,3 +35,7 @@ class Onsets(Generic[K]):
     def get(self, condition: K) -> int | None:
         """Return the time (ms) at which a condition began; None: the condition is false."""
         return self._times.get(condition)
+
+    def until(self, end: int) -> frozenset[K]:
+        """Return the conditions that began at a time (ms) or earlier."""
+        return frozenset(condition for condition, since in self._times.items() if since <= end)

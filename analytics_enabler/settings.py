@@ -45,7 +45,7 @@ class EnablerSettings(ServiceSettings):
         return domain
 
     domain_sites: str = Field(
-        default="", description="Sites of the domain: NAME,NAME; without any, all sites."
+        default="", description="Sites of the domain: NAME,NAME; if empty, all sites."
     )
     domain_labels: Labels = Field(
         default="",
@@ -99,7 +99,10 @@ class EnablerSettings(ServiceSettings):
 
     @property
     def selector(self) -> Selector:
-        """The sites of the domain."""
+        """The sites of the domain, by the present reach of the identity.
+
+        Raises ``UnauthorizedError`` if the identity is not valid at present.
+        """
         names = (name.strip() for name in self.domain_sites.split(","))
         labels = parse_labels(self.domain_labels)
         within = () if self.identity is None else self.identity.current().credential.reached_sites

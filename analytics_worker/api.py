@@ -16,6 +16,7 @@ from mistbow.errors import (
     FencedError,
     InvalidRequestError,
     NotFoundError,
+    StartingError,
     TooLargeError,
 )
 from mistbow.openapi import raises
@@ -86,8 +87,11 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
 
     @app.get("/fragments", tags=["fragments"])
     @requires("read")
+    @raises(StartingError)
     async def list_all() -> Response:
         """List the fragments of this worker with their status."""
+        # An empty list would show the enabler a worker that can run fragments.
+        worker.check_started()
         return Response(msgspec.json.encode(worker.list()), media_type=_JSON)
 
     @app.get("/fragments/{fragment_id}", tags=["fragments"])
@@ -109,8 +113,8 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
     async def drain() -> None:
         """Drain this worker: its fragments move to other workers.
 
-        The worker announces that it is drained, also after restarts. Its fragments run on until
-        other workers have taken over, and a fragment that no other worker can run stays.
+        The worker announces that it is drained, also after restarts. Its fragments continue until
+        other workers have taken over; a fragment that no other worker can run stays.
         """
         await anyio.to_thread.run_sync(worker.drain)
 

@@ -1,9 +1,9 @@
 """The lease of a query: the epochs under which the query writes.
 
 A query that replaces another one starts without epochs, beside the other query, and receives them
-at the handover. Until then it writes nothing that the other query has not written yet. The sink and
-the sources of a query run in processes of the engine, so a folder contains the state of the lease.
-See docs/adr/0023.
+at the handover. Until then, it cannot write beyond the frontier that the other query has reached.
+The sink and the sources of a query run in processes of the engine, so a folder contains the state
+of the lease. See docs/adr/0023.
 """
 
 import contextlib
@@ -20,6 +20,7 @@ import msgspec
 from analytics.plan.fragments import StreamLocation
 from analytics_worker.agent_clients import agent_client
 from mistbow.errors import FencedError, UnavailableError
+from mistbow.files import write_file
 
 T = TypeVar("T")
 
@@ -70,9 +71,7 @@ class QueryLease(msgspec.Struct, frozen=True):
 
     def grant(self, epochs: Mapping[str, int]) -> None:
         """Permit the query to write under these epochs: stream -> epoch."""
-        new = Path(self.folder, f"{_EPOCHS}.new")
-        new.write_bytes(msgspec.json.encode(epochs))
-        os.replace(new, Path(self.folder, _EPOCHS))
+        write_file(Path(self.folder, _EPOCHS), msgspec.json.encode(epochs))
 
     @property
     def is_requested(self) -> bool:

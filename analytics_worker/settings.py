@@ -35,7 +35,7 @@ class WorkerSettings(ServiceSettings):
     labels: Labels = Field(default="", description="Labels of this node: key=value,key=value.")
     node_cores_free: _Amount | None = Field(
         default=None,
-        description="Cores of this node that are free for fragments; without it, measured ones.",
+        description="Cores of this node that are free for fragments; if unset, they are measured.",
     )
     node_idle_w: _Amount = Field(default=0.0, description="Power of this node without load (W).")
     node_full_w: _Amount | None = Field(
@@ -46,7 +46,7 @@ class WorkerSettings(ServiceSettings):
     )
     node_charge_wh: _Amount | None = Field(
         default=None,
-        description="Charge of this node's battery (Wh); without it, the measured charge.",
+        description="Charge of this node's battery (Wh); if unset, it is measured.",
     )
     node_charging_w: _Amount = Field(
         default=0.0, description="Power at which this node's battery is charged (W)."

@@ -1,17 +1,21 @@
-"""Benchmark of the control plane: heartbeats and memory per site in fogs of 10 and 100 sites.
+"""Benchmark of the control plane: heartbeats and memory per site in fogs of up to 1,000 sites.
 
 ``python -m benchmarks control_plane`` simulates the network between the agents; the peers and the
 heartbeats are those of real agents. A round takes a second in a real fog.
 """
 
 import gc
+import tracemalloc
 from collections.abc import Iterator
 
 import psutil
 import structlog
 
+from analytics_enabler.execution.worker_reconcilers import INTERVAL_S
 from benchmarks.report import Figure, Report
 from mistbow.fabric import Worker
+from mistbow.streams.schemas import EVENTS
+from mistbow.streams.wire import Chunk, ChunkEncoder, Position
 from storage_agent.membership.facts import SITE as SITE_KEY
 from storage_agent.membership.facts import (
     Facts,
@@ -22,9 +26,11 @@ from storage_agent.membership.facts import (
     worker_key,
 )
 from storage_agent.membership.heartbeat_targets import MAX_TARGETS
+from storage_agent.streams.pace import HEARTBEAT_S
+from storage_agent.streams.segments import empty_batch
 from tests.support.simulated_fog import SimulatedFog, Traffic
 
-_SIZES = (10, 100)
+_SIZES = (10, 100, 1000)
 _QUIET_ROUNDS = 10
 _CHURN_ROUNDS = 30
 _KB = 1024
@@ -32,13 +38,15 @@ _HOW = (
     "Agents of simulated sites exchange heartbeats through a network in memory, at first with one "
     "seed. A round takes a second in a fog. Messages are heartbeats and answers, sent and received "
     "by one site. With changes, one site is cut off for 15 of 30 rounds. Facts are those of sites "
-    "with one worker each, without series. Measured in one process."
+    "with one worker each, without series. Messages of subscriptions to metadata, and requests of "
+    "an enabler of all sites, follow from their intervals. Measured in one process."
 )
 
 
 def run() -> Report:
-    """Measure fogs of all sizes; this takes some minutes."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    """Measure fogs of all sizes; the largest one takes many minutes and gigabytes."""
+    errors_only = structlog.make_filtering_bound_logger(40)
+    structlog.configure(wrapper_class=errors_only, cache_logger_on_first_use=True)
     figures = [figure for size in _SIZES for figure in _figures(size)]
     return Report("Control plane", _HOW, figures)
 
@@ -52,16 +60,29 @@ def _figures(size: int) -> Iterator[Figure]:
     def agrees(expected: set[str]) -> bool:
         return all(fog.reached_by(site) == expected for site in expected)
 
+    joining: list[Traffic] = []
+    while not agrees(everything):
+        joining.append(fog.run(1))
+    yield Figure(f"{what}: until all have direct links", "rounds", [len(joining)])
+    joined = [2 * each.size / size / _KB for each in joining]
+    yield Figure(f"{what}: bytes per site in these rounds", "KB/s", joined)
     yield Figure(
-        f"{what}: until all have direct links",
-        "rounds",
-        [fog.run_until(lambda: agrees(everything))],
+        f"{what}: largest message in these rounds",
+        "KB",
+        [max(each.largest for each in joining) / _KB],
     )
     fog.run(2 * size // MAX_TARGETS)
     peers = (_memory() - before) / size
     yield Figure(f"{what}: memory of the peers, per site", "KB", [peers / _KB])
     yield Figure(f"{what}: memory of the facts, per site", "KB", [_facts_bytes(size) / _KB])
     yield from _traffic(f"{what}, quiet", size, fog.run(_QUIET_ROUNDS), _QUIET_ROUNDS)
+    # Each site follows the metadata of all others, and all others follow its own.
+    subscriptions = 2 * (size - 1) / HEARTBEAT_S
+    yield Figure(f"{what}, quiet: messages of subscriptions, per site", "1/s", [subscriptions])
+    kilobytes = subscriptions * _idle_chunk_bytes() / _KB
+    yield Figure(f"{what}, quiet: bytes of subscriptions, per site", "KB/s", [kilobytes])
+    requests = size / INTERVAL_S
+    yield Figure(f"{what}: requests of the enabler, with one worker a site", "1/s", [requests])
     lost = fog.sites[size // 2]
     fog.cut(lost)
     cut = fog.run(_CHURN_ROUNDS // 2)
@@ -87,11 +108,21 @@ def _traffic(what: str, size: int, traffic: Traffic, rounds: int) -> Iterator[Fi
     yield Figure(f"{what}: largest message", "KB", [traffic.largest / _KB])
 
 
+def _idle_chunk_bytes() -> int:
+    """Return the size of the message of a subscription to metadata without news."""
+    encoder = ChunkEncoder(EVENTS)
+    idle = Chunk(empty_batch(EVENTS), Position(10**6, 0))
+    encoder.encode(idle)
+    return len(encoder.encode(idle))
+
+
 def _facts_bytes(size: int) -> int:
     """Return the memory that an agent needs for the facts of all sites."""
-    before = _memory()
+    # The resident memory would not show what fits into memory that was freed before.
+    tracemalloc.start()
     replicas = [_facts_of(number, size) for number in range(size)]
-    used = _memory() - before
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     del replicas
     return used
 

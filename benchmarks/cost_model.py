@@ -1,4 +1,4 @@
-"""Benchmark of the cost model: predictions of insights that never ran, against what they take."""
+"""Benchmark of the cost model: predictions of insights that never ran, against measurements."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,7 +49,7 @@ _PREDICTED = (
 _BATCH = 5
 """The insights that run at a time: each starts a query, which takes all cores for seconds."""
 
-_TRAINED_S = 75
+_TRAINED_S = 120
 _MEASURED_S = 50
 _START_S = 600
 """The maximum time (s) until all insights of a batch run."""
@@ -67,7 +67,7 @@ _GOAL = 0.25
 
 @dataclass(frozen=True)
 class _Pair:
-    """The prediction of an insight, and what it took."""
+    """The predicted and the measured costs of an insight."""
 
     insight: str
     predicted: FragmentCostModel
@@ -81,7 +81,7 @@ class _Pair:
 
 
 def run(suite: Suite) -> Report:
-    """Train the cost model on a few insights for a minute; then predict 20 others."""
+    """Train the cost model on a few insights for two minutes; then predict 20 others."""
     for deployment in suite.enabler.list():
         suite.enabler.delete(deployment.deployment_id)
     with Sender(suite.url("agent"), _TRAFFIC):
@@ -115,7 +115,7 @@ def run(suite: Suite) -> Report:
 def _measure(
     suite: Suite, expressions: Sequence[str], first: int, seconds: float
 ) -> Iterator[_Pair]:
-    """Deploy insights for a time; yield for each what was predicted before, and what it took."""
+    """Deploy insights for a time; yield the predicted and the measured costs of each."""
     # Insights with different settings are in different fragments.
     texts = {
         f"i{number}": f"i{number} = COMPUTE {expression} WITH SCHEDULER=latency(margin=0.{number})"

@@ -217,7 +217,7 @@ def _probes(url: str) -> list[Iterator[bytes]]:
 async def _probe(url: str, requests: Iterator[bytes], reader: _Reader) -> list[float]:
     address = urlsplit(url)
     stream, writer = await asyncio.open_connection(address.hostname, address.port)
-    durations = []
+    durations: list[float] = []
     try:
         while reader.is_alive() or not durations:
             sent = time.perf_counter()

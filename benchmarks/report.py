@@ -38,7 +38,7 @@ class Figure:
 
 
 class BenchmarkReport(Protocol):
-    """The report of a benchmark, whatever its form; ``figures`` may have goals."""
+    """The report of a benchmark in any form; ``figures`` may have goals."""
 
     @property
     def figures(self) -> Sequence[Figure]:

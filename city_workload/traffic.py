@@ -44,9 +44,9 @@ class _Metric:
 
 _LATITUDE = _Metric("latitude", "degrees", "how far north the bus is")
 _LONGITUDE = _Metric("longitude", "degrees", "how far east the bus is")
-_PASSENGERS = _Metric("passengers", "people", "people on the bus", SEATS)
+_PASSENGERS = _Metric("passengers", "people", "riders on the bus now", SEATS)
 _FARE = _Metric("fare", "EUR", "fares paid since the last report")
-_DELAY = _Metric("delay", "seconds", "behind the timetable", MAX_DELAY_S)
+_DELAY = _Metric("delay", "seconds", "how late the bus is, behind the timetable", MAX_DELAY_S)
 
 POINTS_PER_REPORT = 5
 

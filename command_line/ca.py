@@ -12,7 +12,9 @@ app = typer.Typer(
     no_args_is_help=True, help="Create the fog's certificate authority, and issue certificates."
 )
 
-Folder = Annotated[Path, typer.Option(help="Folder of the authority and of what it has issued.")]
+Folder = Annotated[
+    Path, typer.Option(help="Folder with the authority and the issued certificates.")
+]
 Expires = Annotated[
     str, typer.Option(help="Expiry: a time with zone (ISO 8601), or a number of days: 90d.")
 ]
@@ -48,7 +50,7 @@ def issue(
 @app.command()
 def rotate(
     finish: Annotated[
-        bool, typer.Option("--finish", help="Trust the present authority only, from now on.")
+        bool, typer.Option("--finish", help="From now on, trust only the present authority.")
     ] = False,
     expires: Expires = "3650d",
     folder: Folder = DEFAULT_FOLDER,

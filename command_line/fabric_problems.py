@@ -94,10 +94,15 @@ def _of_expiries(site: Site, now: int) -> Iterator[Problem]:
     services |= {
         f"enabler of {each.domain} at {site.name}": each.identity_expires for each in site.enablers
     }
+    # Also of services that are gone, because others refuse them.
+    for each in site.expired_identities:
+        of = "enabler of" if each.kind == "enabler" else each.kind
+        services[f"{of} {each.service} at {site.name}"] = each.expired
     for where, end in services.items():
         if (expiry := announced_expiry_text(end, now)) is not None:
             action = "Issue it again, and copy it to the service: mistbow identity issue."
-            yield Problem(where, f"its identity {expiry}", action)
+            effect = "; other services refuse it" if end is not None and end <= now else ""
+            yield Problem(where, f"its identity {expiry}{effect}", action)
     for worker in site.workers:
         if (expiry := announced_expiry_text(worker.certificate_expires, now)) is not None:
             action = "Issue it again, and copy it to the worker: mistbow ca issue."

@@ -28,6 +28,11 @@ app = typer.Typer(
 
 _out = Console()
 
+MAX_NODES = 10_000
+MAX_INSIGHTS = 10_000
+MAX_HOURS = 8784
+"""The bounds of a simulation: all paths of 10,000 nodes take a GB of memory. A leap year."""
+
 File = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="A Fogify file.")
 ]
@@ -82,13 +87,19 @@ def simulate(
     topology: Annotated[
         str, typer.Option(help="tiers, matrix:PATH (a CSV of round-trip times), or a file of show.")
     ] = "tiers",
-    nodes: Annotated[int, typer.Option(min=1, help="The number of generated nodes.")] = 1000,
-    insights: Annotated[int, typer.Option(min=1, help="The number of insights.")] = 200,
+    nodes: Annotated[
+        int, typer.Option(min=1, max=MAX_NODES, help="The number of generated nodes.")
+    ] = 1000,
+    insights: Annotated[
+        int, typer.Option(min=1, max=MAX_INSIGHTS, help="The number of insights.")
+    ] = 200,
     scheduler: Annotated[
         list[str] | None,
         typer.Option(help="A scheduler, random, or greedy; repeat it to compare several."),
     ] = None,
-    hours: Annotated[float, typer.Option(min=0.01, help="The simulated hours.")] = 24.0,
+    hours: Annotated[
+        float, typer.Option(min=0.01, max=MAX_HOURS, help="The simulated hours.")
+    ] = 24.0,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal results.")] = 1,
     out: Annotated[
         Path | None, typer.Option(file_okay=False, help="Write results and a plot to this folder.")
@@ -110,7 +121,7 @@ def simulate(
                 seed=seed,
             )
         )
-        for name in scheduler or ["fair", "latency"]
+        for name in dict.fromkeys(scheduler or ["fair", "latency"])
     ]
     _out.print(table(simulations))
     for path in write(simulations, out) if out is not None else ():

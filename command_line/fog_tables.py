@@ -11,8 +11,13 @@ from analytics.insight_models import ExplainedGroup, PlacementPlan
 
 
 def fog_tables(fog: FogSnapshot) -> Iterator[Table]:
-    """Yield the tables of a fog: its workers, its links, and the quality of its points."""
+    """Yield the tables of a fog: its workers, their facts, its links, and its points' quality."""
     yield _workers(fog)
+    if facts := {node.name: [*_facts(node)] for node in fog.nodes if any(_facts(node))}:
+        table = Table("worker", "known facts")
+        for name, known in sorted(facts.items()):
+            table.add_row(Text(name), Text("\n".join(known)))
+        yield table
     if fog.links:
         yield _links(fog)
     if fog.sources:
@@ -38,6 +43,25 @@ def _workers(fog: FogSnapshot) -> Table:
     for site in sorted({*fog.sites} - {node.site for node in fog.nodes}):
         table.add_row(Text(site), "", "-", "", "", "no worker")
     return table
+
+
+def _facts(node: FogNode) -> Iterator[str]:
+    """Yield the known power, battery, prices and position of a node."""
+    if node.power is not None:
+        yield f"power: {node.power.idle_w:g} W idle, {node.power.full_w:g} W at full load"
+    if (battery := node.battery) is not None:
+        charging = f", charged with {battery.charging_w:.3g} W" if battery.charging_w else ""
+        yield f"battery: {battery.charge_wh:.4g} of {battery.capacity_wh:.4g} Wh{charging}"
+        if battery.next_charge_s:
+            yield f"next charge: in {battery.next_charge_s / 3600:.1f} h"
+    if node.price_per_core_hour is not None:
+        yield f"price per core and hour: {node.price_per_core_hour:.4g}"
+    if node.price_per_gb is not None:
+        yield f"price per GB: {node.price_per_gb:.4g}"
+    if node.position is not None:
+        yield f"position: {node.position.latitude:.5g}, {node.position.longitude:.5g}"
+    if node.reliability < 1:
+        yield f"reliability: {node.reliability:.0%}"
 
 
 def _links(fog: FogSnapshot) -> Table:

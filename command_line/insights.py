@@ -58,17 +58,26 @@ def submit(
         str | None, typer.Option(metavar="ID", help="Replace the insights of this deployment.")
     ] = None,
     name: Name = None,
+    if_version: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION",
+            help="Amend only if this is still the version of the deployment, as `show` prints it.",
+        ),
+    ] = None,
     url: Url = URL,
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
     """Deploy insights, or amend a deployment."""
+    if if_version is not None and amend is None:
+        raise typer.BadParameter("--if-version needs --amend")
     text = read_queries(queries)
     with enabler_client(url, token, text) as client:
         if amend is None:
             accepted = client.submit(text, name=name)
         else:
-            accepted = client.amend(amend, text, name=name)
+            accepted = client.amend(amend, text, name=name, version=if_version)
     if as_json:
         print_json(accepted.model_dump_json())
         return
@@ -285,6 +294,8 @@ def _print_deployment(deployment: DeploymentStatus) -> None:
     out.print(f"{deployment.deployment_id}  {name}", highlight=False, markup=False)
     state, since = _state_of(deployment)
     out.print(f"state: {_colored(state, since)}")
+    if deployment.version is not None:
+        out.print(f"version: {deployment.version}", highlight=False)
     if deployment.error is not None:
         out.print(deployment.error, style="yellow", highlight=False, markup=False)
     table = _table("insight", "lag", "missing sites")
@@ -297,6 +308,7 @@ def _print_deployment(deployment: DeploymentStatus) -> None:
         )
     out.print(table)
     _print_silent(deployment)
+    _print_coverage(deployment)
     for insight in deployment.insights:
         print_plain(f"{visible(insight.text)}\n")
     if deployment.placement:
@@ -311,6 +323,21 @@ def _print_silent(deployment: DeploymentStatus) -> None:
     for insight in deployment.insights:
         if insight.silent is not None:
             text = f"{deployment.deployment_id} {insight.name} has no value: {insight.silent}"
+            out.print(visible(text), style="yellow", highlight=False, markup=False)
+
+
+def _print_coverage(deployment: DeploymentStatus) -> None:
+    """Print which windows of a deployment's insights began before the first points."""
+    for insight in deployment.insights:
+        if (window := insight.window) is not None:
+            covered = (window.ends_at - window.points_from) / 1000
+            text = (
+                f"{insight.name}: the window of the latest value is not full yet: it began at "
+                f"{_time(window.begins_at)}, the points of {window.metric} at "
+                f"{_time(window.points_from)}; {covered:,.0f} of "
+                f"{(window.ends_at - window.begins_at) / 1000:,.0f} s ({window.share:.0%}) are "
+                "covered"
+            )
             out.print(visible(text), style="yellow", highlight=False, markup=False)
 
 

@@ -130,7 +130,9 @@ def _sites(glance: Glance) -> Table:
 
 def _insights(glance: Glance) -> RenderableType:
     rates = _rates(glance.fog)
-    table = Table("insight", "state", "since", "lag", "every", "rate", "missing")
+    table = Table("insight", "state", "since", "lag", "every", "rate")
+    for name in ("salience", "owner", "missing"):
+        table.add_column(name, justify="right" if name == "salience" else "left")
     for deployment, insight in _live(glance):
         state, since = _state(insight)
         rate = rates.get(insight.group or "")
@@ -141,6 +143,8 @@ def _insights(glance: Glance) -> RenderableType:
             "" if insight.lag_ms is None else f"{insight.lag_ms / 1000:.1f} s",
             _every(insight),
             "" if rate is None else f"{rate / 1000:.3g} kB/s",
+            str(insight.salience),
+            _text(deployment.owner or ""),
             _text(", ".join(each.site for each in insight.missing_sites)),
         )
     return table if table.rows else Text("no insights are deployed", "dim")

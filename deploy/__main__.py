@@ -1,4 +1,4 @@
-"""``python -m deploy image|identities|up|down``: the container targets of the Makefile.
+"""``python -m deploy image|sbom|identities|up|down``: the container targets of the Makefile.
 
 ``python -m deploy secrets``: prints the secrets of a Helm release."""
 
@@ -23,6 +23,7 @@ def main() -> None:
         commands.add_parser(name).add_argument("--base", default=image.BASE)
     commands.choices["image"].add_argument("--roles", action="store_true")
     commands.choices["up"].add_argument("--tls", action="store_true")
+    commands.add_parser("sbom").add_argument("--folder", type=Path, default=Path(".mistbow/sbom"))
     commands.add_parser("identities")
     secrets = commands.add_parser("secrets")
     secrets.add_argument("--values", type=Path)
@@ -37,6 +38,11 @@ def main() -> None:
             case "image":
                 roles = image.ROLES if arguments.roles else ("all",)
                 image.build(arguments.base, console, roles)
+            case "sbom":
+                # Only developers have the package that writes it.
+                from deploy.sbom import write_bills
+
+                write_bills(image.BUILT, arguments.folder, console)
             case "identities":
                 compose.deliver_identities(console)
             case "secrets":

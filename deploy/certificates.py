@@ -1,4 +1,4 @@
-"""Certificates of a composed fog's containers, for mutual TLS: ``make up TLS=1``.
+"""Certificates of the services of a fog, for mutual TLS.
 
 The label ``mistbow.tls`` of a container is ``service``: it gets a certificate for its own names; or
 ``client``: it gets the authorities that it trusts.
@@ -38,17 +38,28 @@ class FogCertificates:
         """Return the authorities that a container trusts: name of the file -> content."""
         if LABEL not in container.labels:
             return {}
-        if not self.bundle.exists():
-            self._authority.create(utc_now() + _AUTHORITY_LIFETIME)
-        return {"bundle.pem": self.bundle.read_bytes()}
+        return {"bundle.pem": self._bundle()}
 
     def files(self, container: Any) -> dict[str, bytes]:
-        """Return the files of a container: name -> content; empty: its label asks for none."""
-        found = self.authorities(container)
+        """Return the files of a container: name -> content; empty: it has no label for them."""
         if container.labels.get(LABEL) == "service":
-            certificate, key = self._issue(container.name, hosts_of(container))
-            found |= {"service.pem": certificate.read_bytes(), "service.key": key.read_bytes()}
-        return found
+            return self.files_of(container.name, hosts_of(container))
+        return self.authorities(container)
+
+    def files_of(self, name: str, hosts: list[str]) -> dict[str, bytes]:
+        """Return the files of a service that others reach at some hosts: name -> content."""
+        bundle = self._bundle()
+        certificate, key = self._issue(name, hosts)
+        return {
+            "bundle.pem": bundle,
+            "service.pem": certificate.read_bytes(),
+            "service.key": key.read_bytes(),
+        }
+
+    def _bundle(self) -> bytes:
+        if not self.bundle.exists():
+            self._authority.create(utc_now() + _AUTHORITY_LIFETIME)
+        return self.bundle.read_bytes()
 
     def _issue(self, name: str, hosts: list[str]) -> tuple[Path, Path]:
         folder = self._authority.folder

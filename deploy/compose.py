@@ -4,9 +4,11 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import docker  # type: ignore[import-untyped]
@@ -14,28 +16,38 @@ from docker.errors import DockerException, ImageNotFound  # type: ignore[import-
 from rich.console import Console
 
 from analytics.client.enabler import EnablerClient
-from analytics.insight_models import DeploymentStatus
 from deploy import image
 from deploy.certificates import FogCertificates
 from deploy.curls import Curls
+from deploy.first_results import FirstResults
 from deploy.identities import deliver
-from fog_emulation.fog_trust import FogTrust
-from mistbow.errors import MistbowError, UnavailableError
-from suite.example_insights import deploy
-from suite.results_table import result_line
+from fog_emulation.fog_trust import FogTrust, node_trust, trust_folder
+from mistbow.errors import ConflictError, MistbowError, NotFoundError, UnavailableError
 
 CORE = "cloud"
 """The site at which people administer the fog."""
 
-PROJECT = os.environ.get("COMPOSE_PROJECT_NAME", "mistbow")
+_PROJECT = "mistbow"
+PROJECT = os.environ.get("COMPOSE_PROJECT_NAME", _PROJECT)
 PORT = int(os.environ.get("MISTBOW_ENABLER_PORT", "8000"))
-TRUST = FogTrust(image.ROOT / ".mistbow" / "compose")
+
+
+def folder_of(project: str) -> Path:
+    """Return the folder of the operator for the fog of a compose project.
+
+    Fogs of two names do not trust each other. The folder of the usual name is also that of `mistbow
+    fog up docker-compose.yml`.
+    """
+    folder = trust_folder(image.ROOT / "docker-compose.yml")
+    return folder if project == _PROJECT else folder.with_name(f"{folder.name}-{project}")
+
+
+TRUST = FogTrust(folder_of(PROJECT))
 CERTIFICATES = FogCertificates(TRUST.folder / "ca")
 INSIGHTS = image.ROOT / "examples" / "city.insights"
 
 _WITH_TLS = ("--file", "docker-compose.yml", "--file", "docker-compose.tls.yml")
-_HEALTHY_S = 300.0
-_RESULTS_S = 120.0
+_RESULTS_S = 420.0
 _PAUSE_S = 0.5
 _LAST_LINES = 20
 _LABEL = "com.docker.compose"
@@ -62,32 +74,42 @@ def up(base: str, console: Console, *, tls: bool = False) -> None:
     began = time.monotonic()
 
     def report(text: str) -> None:
-        since = f"{time.monotonic() - began:6.1f} s  "
-        console.print(since + text, markup=False, highlight=False, soft_wrap=True)
+        _print(console, f"{time.monotonic() - began:6.1f} s  {text}")
 
     engine = _engine()
     tool = find_tool()
+    _check_folder(engine)
     _build_if_outdated(engine, base, console, report)
     began = time.monotonic()
     _compose(tool, *(_WITH_TLS if tls else ()), "up", "--detach")
     _report_delivery(engine, report)
-    _wait_until_healthy(engine, report)
-    hints = _where_to_look(_show_first_results(report, tls), _agents(engine, tls), tls)
-    console.print(hints, markup=False, highlight=False, soft_wrap=True)
+    hints = _where_to_look(_wait_for_results(engine, report, tls), _agents(engine, tls), tls)
+    _print(console, hints)
+
+
+def _print(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _build_if_outdated(engine: Any, base: str, console: Console, report: Report) -> None:
     """Build the image if it is missing, or if it was made of other sources, on its former base.
 
-    An image that ``MISTBOW_IMAGE`` names may be of another machine, and is never replaced.
+    An image that ``MISTBOW_IMAGE`` names may be of another machine, and is never built. Raises
+    ``NotFoundError`` if it is missing.
     """
     try:
         labels = engine.images.get(image.NAME).labels
     except ImageNotFound:
+        if image.CHOSEN:
+            raise NotFoundError(
+                f"MISTBOW_IMAGE names the image {image.CHOSEN}, which is not on this machine",
+                hint=f"Get it by `docker pull {image.CHOSEN}` or `docker load`, or build it from "
+                "these sources by `make images`. Without MISTBOW_IMAGE, `make up` builds mistbow.",
+            ) from None
         report(f"there is no image {image.NAME} yet: building it")
         image.build(base, console)
         return
-    if "MISTBOW_IMAGE" in os.environ:
+    if image.CHOSEN:
         return
     found = base_of_rebuild(labels, image.digest_of_sources(), base)
     if found is not None:
@@ -108,11 +130,9 @@ def base_of_rebuild(labels: Mapping[str, str], sources: str, base: str) -> str |
 
 def deliver_identities(console: Console) -> None:
     """Give each container of the fog its identities and tokens; renew those that expire soon."""
-
-    def report(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    _report_delivery(_engine(), report)
+    engine = _engine()
+    _check_folder(engine)
+    _report_delivery(engine, partial(_print, console))
 
 
 def _report_delivery(engine: Any, report: Report) -> None:
@@ -123,22 +143,47 @@ def _report_delivery(engine: Any, report: Report) -> None:
 def down(*, images: bool, console: Console) -> None:
     """Remove the containers, networks, volumes, identities and tokens of the fog.
 
-    ``images``: whether to remove the image too. Identities and tokens stay while a fog that
-    ``mistbow fog`` started is running, since this fog uses the same.
+    ``images``: whether to remove the images that were built here too. Identities and tokens stay
+    while a fog that ``mistbow fog`` started is running, since this fog uses the same.
     """
     engine = _engine()
     tool = find_tool()
+    _check_folder(engine)
     _compose(tool, "down", "--volumes", "--remove-orphans")
-    shared = _has_emulated(engine)
+    shared = PROJECT == _PROJECT and _has_emulated(engine)
     if not shared:
         shutil.rmtree(TRUST.folder, ignore_errors=True)
     if images:
-        with suppress(ImageNotFound):
-            engine.images.remove(image.NAME)
+        for name in image.BUILT.remove(engine):
+            _print(console, f"removed the image {name}")
         # Layers that the build left behind.
         engine.images.prune({"dangling": True, "label": image.LABEL})
     rest = "; the identities stay, since a fog of `mistbow fog` uses them too" if shared else ""
-    console.print(f"removed{rest}", markup=False, highlight=False, soft_wrap=True)
+    _print(console, f"removed{rest}")
+
+
+def _check_folder(engine: Any) -> None:
+    """Raise ``ConflictError`` if another clone of Mistbow has started the fog of this name."""
+    folders = {
+        each.labels.get(f"{_LABEL}.project.working_dir") for each in _containers(engine).values()
+    }
+    if found := foreign_folder(folders, image.ROOT):
+        raise ConflictError(
+            f"the fog {PROJECT} on this machine was started from the folder {found}",
+            hint="Run `make down` there. Or set COMPOSE_PROJECT_NAME to another name, and "
+            "MISTBOW_ENABLER_PORT, MISTBOW_CLOUD_PORT, MISTBOW_REGION_PORTS and MISTBOW_EDGE_PORTS "
+            "to free ports.",
+        )
+
+
+def foreign_folder(folders: Iterable[str | None], own: Path) -> str | None:
+    """Return the first folder that exists and is not ``own``; None: there is none.
+
+    ``folders``: from which the containers of a fog were started. If the folder of a fog no longer
+    exists, the fog can be removed from another folder.
+    """
+    found = (each for each in folders if each and Path(each).is_dir())
+    return next((each for each in found if not Path(each).samefile(own)), None)
 
 
 def find_tool() -> tuple[str, ...]:
@@ -177,20 +222,39 @@ def _has_emulated(engine: Any) -> bool:
     return bool(engine.containers.list(all=True, filters={"label": "mistbow.fog"}))
 
 
-def _wait_until_healthy(engine: Any, report: Report) -> None:
-    deadline = time.monotonic() + _HEALTHY_S
-    reported: dict[str, str] = {}
-    while True:
-        states = {name: _state(each) for name, each in _containers(engine).items()}
-        for name, state in sorted(states.items()):
-            if reported.get(name) != state.text:
-                reported[name] = state.text
-                report(f"{name}: {state.text}")
-        if states and all(state.healthy for state in states.values()):
-            return
-        if time.monotonic() > deadline:
-            _give_up(engine, [name for name, state in states.items() if not state.healthy], report)
-        time.sleep(_PAUSE_S)
+def _wait_for_results(engine: Any, report: Report, tls: bool) -> str:
+    """Wait until all containers are healthy and each insight has a result; return the deployment.
+
+    Insights are deployed before: Docker checks the health of a container only every few seconds.
+    """
+    deadline = time.monotonic() + _RESULTS_S
+    states: dict[str, ContainerState] = {}
+    deployment: str | None = None
+    url, ca = f"{_scheme(tls)}://127.0.0.1:{PORT}", CERTIFICATES.bundle if tls else None
+    token = TRUST.token(CORE, "admin")
+    with closing(EnablerClient(url, token=token, ca=ca, attempts=1)) as client:
+        results = FirstResults(client, INSIGHTS, report)
+        while time.monotonic() < deadline:
+            containers = _containers(engine)
+            found = {name: _state(each) for name, each in sorted(containers.items())}
+            for name, state in found.items():
+                if name not in states or states[name].text != state.text:
+                    report(f"{name}: {state.text}")
+            states = found
+            is_healthy = all(state.healthy for state in states.values())
+            if deployment is None:
+                workers = sum(map(_has_worker, containers.values()))
+                deployment = results.poll(workers, is_ready=is_healthy)
+            if is_healthy and deployment is not None:
+                return deployment
+            time.sleep(_PAUSE_S)
+    unhealthy = [name for name, state in states.items() if not state.healthy]
+    raise _time_out(engine, unhealthy, results.problem, report)
+
+
+def _has_worker(container: Any) -> bool:
+    needed = node_trust(container.labels, 1)
+    return needed is not None and "worker" in needed.identities
 
 
 def _containers(engine: Any) -> Mapping[str, Any]:
@@ -228,48 +292,16 @@ def _state(container: Any) -> ContainerState:
     return ContainerState(health in (None, "healthy"), health or "running")
 
 
-def _give_up(engine: Any, unhealthy: list[str], report: Report) -> None:
+def _time_out(engine: Any, unhealthy: list[str], problem: str, report: Report) -> UnavailableError:
     for name, container in _containers(engine).items():
         if name in unhealthy:
             report(f"the log of {name} ends with:\n{container.logs(tail=_LAST_LINES).decode()}")
-    raise UnavailableError(
-        f"unhealthy containers after {_HEALTHY_S:.0f} s: {', '.join(sorted(unhealthy))}",
-        hint="the containers are still starting: `make up` waits again, `make down` removes them",
-    )
-
-
-def _show_first_results(report: Report, tls: bool) -> str:
-    """Deploy the insights once; show each insight's first result that covers all sites.
-
-    Returns the id of the deployment.
-
-    Changes that a user makes to the deployment in the meantime are kept.
-    """
-    url, ca = f"{_scheme(tls)}://127.0.0.1:{PORT}", CERTIFICATES.bundle if tls else None
-    enabler = EnablerClient(url, token=TRUST.token(CORE, "admin"), ca=ca)
-    deadline = time.monotonic() + _RESULTS_S
-    seen: set[str] = set()
-    deployment_id: str | None = None
-    status: DeploymentStatus | None = None
-    try:
-        while time.monotonic() < deadline:
-            with suppress(UnavailableError):
-                if deployment_id is None:
-                    deployment_id = deploy(enabler, INSIGHTS)
-                status = enabler.show(deployment_id)
-                for result in enabler.results(deployment_id).results:
-                    if result.insight not in seen and not result.missing:
-                        seen.add(result.insight)
-                        report(result_line(result))
-                if seen >= {insight.name for insight in status.insights}:
-                    return deployment_id
-            time.sleep(_PAUSE_S)
-    finally:
-        enabler.close()
-    why = "the enabler does not answer" if status is None else (status.error or status.status)
-    raise UnavailableError(
-        f"not every insight has a result after {_RESULTS_S:.0f} s: {why}",
-        hint="see `docker logs` of each container; `make down` removes them",
+    if unhealthy:
+        problem = f"unhealthy containers: {', '.join(sorted(unhealthy))}"
+    return UnavailableError(
+        f"not every insight has a result after {_RESULTS_S:.0f} s: {problem}",
+        hint="`docker logs` shows the log of each container; `make up` waits again, `make down` "
+        "removes them",
     )
 
 

@@ -4,6 +4,7 @@ All replicas of a service have the same settings. So that each is a node of its 
 variables ``MISTBOW_…`` may contain these fields:
 
 - ``{replica}``: the number of the container among the replicas of its service, from 1.
+- ``{dashed:ADDRESS}``: an IPv4 address with hyphens, as Kubernetes names a pod: ``10-0-0-7``.
 - ``{of:A,B,C}``: the element of the list at that number; after the last, from the first again.
 - ``{self.NETWORK}``: the host name of the container in a network.
 - ``{SERVICE-N.NETWORK}``: the host name of replica N of a service in a network.
@@ -23,7 +24,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-_FIELD = re.compile(r"\{(replica|of:[^{}]+|[a-z0-9-]+\.[a-z0-9-]+)\}")
+_FIELD = re.compile(r"\{(replica|dashed:[0-9.]+|of:[^{}]+|[a-z0-9-]+\.[a-z0-9-]+)\}")
 _REPLICA = re.compile(r"[-_.]([0-9]+)(?:\.[a-z0-9]+)?$")
 _SIBLING = re.compile(r"([a-z0-9-]+)-([0-9]+)")
 _DELIVERED = "/run/mistbow/"
@@ -39,8 +40,8 @@ def fill(text: str, names: Sequence[str]) -> str:
     >>> names = ["fog_edge_2.fog_front", "fog_edge_2.fog_internet"]
     >>> fill("edge-{replica} in the {of:north,south}: http://{self.internet}:8300", names)
     'edge-2 in the south: http://fog_edge_2.fog_internet:8300'
-    >>> fill("http://{depot-1.internet}:8300", names)
-    'http://fog_depot_1.fog_internet:8300'
+    >>> fill("http://{depot-1.internet}:8300", names), fill("https://{dashed:10.0.0.7}.pods", [])
+    ('http://fog_depot_1.fog_internet:8300', 'https://10-0-0-7.pods')
     """
     return _FIELD.sub(lambda found: _value(found[1], names), text)
 
@@ -48,6 +49,8 @@ def fill(text: str, names: Sequence[str]) -> str:
 def _value(field: str, names: Sequence[str]) -> str:
     if field == "replica":
         return str(_replica(names))
+    if field.startswith("dashed:"):
+        return field.removeprefix("dashed:").replace(".", "-")
     if field.startswith("of:"):
         listed = field.removeprefix("of:").split(",")
         return listed[(_replica(names) - 1) % len(listed)]

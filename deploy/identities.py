@@ -1,6 +1,7 @@
 """Puts the identities and tokens of a composed fog into its containers: ``make identities``."""
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +11,7 @@ from deploy.certificates import FogCertificates
 from fog_emulation.fog_trust import FOLDER, FogTrust, archive, node_trust, unpacked
 from mistbow.errors import ConflictError, UnavailableError
 
+_AT_ONCE = 8
 _NUMBER = "com.docker.compose.container-number"
 
 
@@ -26,21 +28,29 @@ def deliver(
     done: dict[str, list[str]] = {each.name: [] for each in containers}
     if certificates is not None:
         # All trust a new authority before it has signed a certificate for one of them.
-        for container in containers:
-            done[container.name] += _update(container, certificates.authorities(container))
+        _update_all({each: certificates.authorities(each) for each in containers}, done)
+    needed: dict[Any, dict[str, bytes]] = {}
     for container in containers:
-        needed = node_trust(container.labels, int(container.labels.get(_NUMBER, 1)))
-        if needed is None:
+        trusted = node_trust(container.labels, int(container.labels.get(_NUMBER, 1)))
+        if trusted is None:
             continue
         try:
-            files = trust.files(needed)
+            files = trust.files(trusted)
             if certificates is not None:
                 files |= certificates.files(container)
         except ConflictError as error:
             done[container.name] = [f"left out: {error.message}"]
             continue
-        done[container.name] += _update(container, files)
+        needed[container] = files
+    _update_all(needed, done)
     return {name: ", ".join(sorted(what)) for name, what in done.items() if what}
+
+
+def _update_all(files: dict[Any, dict[str, bytes]], done: dict[str, list[str]]) -> None:
+    """Update containers at the same time, since each waits for its own; add to ``done``."""
+    with ThreadPoolExecutor(_AT_ONCE, "delivery") as pool:
+        for container, what in zip(files, pool.map(_update, files, files.values()), strict=True):
+            done[container.name] += what
 
 
 def _update(container: Any, files: dict[str, bytes]) -> list[str]:

@@ -21,11 +21,16 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from rich.console import Console
 
+from deploy.built_images import BuiltImages
 from ignite_server.jars import ensure_jars, required_jars
 from ignite_server.settings import IgniteSettings
+from mistbow.errors import InvalidRequestError
 
 ROOT = Path(__file__).parent.parent
-NAME = os.environ.get("MISTBOW_IMAGE", "mistbow")
+CHOSEN = os.environ.get("MISTBOW_IMAGE", "")
+"""The image that the operator has chosen for the containers; empty: none."""
+
+NAME = CHOSEN or "mistbow"
 BASE = "python:3.12-slim-bookworm"
 LABEL = "mistbow.image"
 SOURCES = "mistbow.sources"
@@ -39,6 +44,7 @@ BASE_LABEL = "mistbow.base"
 
 _PARTS = ROOT / ".mistbow" / "image"
 _LOCK = ROOT / ".mistbow" / "image.lock"
+BUILT = BuiltImages(ROOT / ".mistbow" / "built_images.json")
 _NEWEST_GLIBC_MINOR = 36  # Debian bookworm's
 _ABOUT_BASE = "import platform; print(platform.python_version(), platform.machine())"
 
@@ -54,8 +60,8 @@ _BUILDERS = ("setuptools", "wheel")
 def build(base: str, console: Console, roles: Sequence[str] = ("all",)) -> None:
     """Build images on a base image that has Python 3.11 or newer.
 
-    ``roles``: the targets of the Dockerfile; the images of other targets than ``all`` have the name
-    of the role at their end. If another build is running, wait until the other build has ended.
+    ``roles``: the targets of the Dockerfile; see ``name_of_role``. If another build is running,
+    wait until the other build has ended.
     """
     with while_none_is_built():
         _build(base, console, roles)
@@ -84,9 +90,28 @@ def _build(base: str, console: Console, roles: Sequence[str]) -> None:
     for label, value in labels.items():
         options += ["--label", f"{label}={value}"]
     for role in roles:
-        name = NAME if role == "all" else f"{NAME}-{role}"
+        name = NAME if role == "all" else name_of_role(NAME, role)
         command = ("docker", "build", "--target", role, "--tag", name, *options, ".")
         subprocess.run(command, cwd=ROOT, check=True)
+        BUILT.add(name, _run("docker", "image", "inspect", "--format", "{{.Id}}", name).strip())
+
+
+def name_of_role(name: str, role: str) -> str:
+    """Return the name of the image of a role; the role stands before the tag.
+
+    Raises ``InvalidRequestError`` if the name contains a digest, which only one image can have.
+
+    >>> name_of_role("registry:5000/mistbow:1.0", "worker"), name_of_role("mistbow", "storage")
+    ('registry:5000/mistbow-worker:1.0', 'mistbow-storage')
+    """
+    if "@" in name:
+        raise InvalidRequestError(
+            f"{name} contains a digest, so no image can be built under this name",
+            hint="Set MISTBOW_IMAGE to a name with a tag, or without one.",
+        )
+    repository, slash, last = name.rpartition("/")
+    image, colon, tag = last.partition(":")
+    return f"{repository}{slash}{image}-{role}{colon}{tag}"
 
 
 def digest_of_sources(root: Path = ROOT) -> str:

@@ -1,4 +1,6 @@
-"""The secrets of a Helm release: an identity, and tokens of people and senders, by component."""
+"""The secrets of a Helm release, by component: an identity, the tokens of people and senders, and
+with TLS a certificate.
+"""
 
 import base64
 from collections.abc import Callable, Iterator, Mapping
@@ -8,6 +10,7 @@ from typing import Any
 import yaml
 
 from deploy import image
+from deploy.certificates import FogCertificates
 from fog_emulation.fog_trust import FogTrust, NodeTrust
 from mistbow.errors import ConflictError
 
@@ -18,7 +21,17 @@ def read_values(file: Path | None) -> dict[str, Any]:
     """Return the values of a release: those in a file, and the chart's own for all others."""
     values: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
     given = {} if file is None else yaml.safe_load(file.read_text()) or {}
-    return {**values, **given}
+    return {**values, **given, "tls": {**values["tls"], **given.get("tls", {})}}
+
+
+def _hosts(service: str, kind: str, namespace: str) -> list[str]:
+    """Return the names at which the pods of a service of Kubernetes are reached."""
+    full = f"{service}.{namespace}.svc"
+    names = [service, f"{service}.{namespace}", full, f"{full}.cluster.local"]
+    if kind == "worker":
+        # Each pod has a name of its own.
+        names += [f"*.{full}", f"*.{full}.cluster.local"]
+    return ["127.0.0.1", "localhost", *names]
 
 
 def secrets(
@@ -31,22 +44,29 @@ def secrets(
     """Yield the manifest of the secret of each component of each site.
 
     The site of the enabler is the core: its services have their rights at all sites. Components
-    with a revoked identity are left out, and ``report`` is called for each of them.
+    with a revoked identity are left out, and ``report`` is called for each of them. With TLS, each
+    component has a certificate of the release's authority, unless the secrets exist.
     """
     # As the chart's mistbow.name.
     name = release[:24].removesuffix("-")
+    tls = values["tls"]
+    authority = FogCertificates(trust.folder / "ca")
     for component, kind, site in _components(values):
+        whole = f"{name}-{component}-{site}"
         reach = ("*",) if site == values["enabler"]["site"] else ()
         try:
             files = trust.files(NodeTrust(site, (kind,), reach, prefix=f"{name}-"))
         except ConflictError as error:  # its identity is revoked; the others must learn this
-            report(f"{name}-{component}-{site} is left out: {error.message}")
+            report(f"{whole} is left out: {error.message}")
             continue
+        if tls["enabled"] and not tls["existingSecrets"]:
+            hosts = _hosts(f"{name}-enabler" if kind == "enabler" else whole, kind, namespace)
+            files |= authority.files_of(whole, hosts)
         yield {
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {
-                "name": f"{name}-{component}-{site}",
+                "name": whole,
                 "namespace": namespace,
                 "labels": {
                     "app.kubernetes.io/name": "mistbow",

@@ -1,10 +1,11 @@
 """The identities and tokens of a fog's containers, which are issued on the operator's machine.
 
-Labels of a compose service say what its containers need; ``{replica}`` is a container's number:
+Labels of a compose service state what its containers need; ``{replica}`` is a container's number:
 
 - ``mistbow.site``: the site of the container.
 - ``mistbow.identities``: the kinds of its services: ``agent,worker``.
 - ``mistbow.reach``: the further sites at which they have their rights, or ``*``; see ADR 29.
+- ``mistbow.reach.KIND``: the same for the service of one kind, such as ``mistbow.reach.worker``.
 - ``mistbow.sends-to``: the sites to whose agents it sends points, with a token for each.
 
 Each container receives only its own files, in the folder ``/run/mistbow``.
@@ -16,12 +17,12 @@ import os
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
 from mistbow.auth.callers import TokenScope
-from mistbow.auth.credential import Credential
+from mistbow.auth.credential import EVERYWHERE, Credential
 from mistbow.auth.fog_keys import SUFFIX, FogKeys
 from mistbow.auth.token_file import new_token_file, read_token_file, write_token_file
 from mistbow.clock import utc_now
@@ -50,7 +51,8 @@ RENEWAL = timedelta(days=60)
 class NodeTrust:
     """What a container needs: identities of these kinds, and tokens to send points to sites.
 
-    ``prefix``: the beginning of the names of its identities.
+    ``reach``: of the services whose kind ``kind_reach`` does not contain. ``prefix``: the beginning
+    of the names of its identities.
     """
 
     site: str
@@ -58,24 +60,49 @@ class NodeTrust:
     reach: tuple[str, ...] = ()
     sends_to: tuple[str, ...] = ()
     prefix: str = ""
+    kind_reach: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def reach_of(self, kind: str) -> tuple[str, ...]:
+        """Return the further sites at which the service of a kind has its rights."""
+        return self.kind_reach.get(kind, self.reach)
+
+    @property
+    def is_core(self) -> bool:
+        """Whether people administer the fog here: its services have their rights at all sites."""
+        reaches = [self.reach_of(kind) for kind in self.identities]
+        return bool(reaches) and all(EVERYWHERE in each for each in reaches)
 
 
 def trust_folder(file: Path) -> Path:
-    """Return the folder of the operator for the fog of a compose file: one for each fog, beside it.
+    """Return the folder of the operator for the fog of a compose file, which no other file has.
 
     >>> trust_folder(Path("/fogs/docker-compose.yml")), trust_folder(Path("/fogs/factory.yml"))
-    (PosixPath('/fogs/.mistbow/compose'), PosixPath('/fogs/.mistbow/factory'))
+    (PosixPath('/fogs/.mistbow/compose'), PosixPath('/fogs/.mistbow/fogs/factory.yml'))
     """
+    return trust_folders(file)[0]
+
+
+def trust_folders(file: Path) -> tuple[Path, ...]:
+    """Return the folder of a compose file, and those that earlier versions would have used.
+
+    Among these are folders that several files of one folder shared.
+    """
+    real = file.resolve()
+    home = real.parent / ".mistbow"
     # The folder of `make up`: both start the fog of docker-compose.yml.
-    name = "compose" if file.name == "docker-compose.yml" else file.stem
-    return file.resolve().parent / ".mistbow" / name
+    shared = home / "compose"
+    if real.name == "docker-compose.yml":
+        return (shared,)
+    return home / "fogs" / real.name, home / file.stem, shared
 
 
 def node_trust(labels: Mapping[str, str], replica: int) -> NodeTrust | None:
-    """Return what the labels of a container say; None: the container needs nothing.
+    """Return the needs that the labels of a container state; None: the container needs nothing.
 
-    >>> node_trust({"mistbow.site": "edge-{replica}", "mistbow.identities": "agent,worker"}, 2)
-    NodeTrust(site='edge-2', identities=('agent', 'worker'), reach=(), sends_to=(), prefix='')
+    >>> labels = {"mistbow.site": "edge-{replica}", "mistbow.identities": "agent,worker"}
+    >>> found = node_trust({**labels, "mistbow.reach.worker": "hub"}, 2)
+    >>> found.site, found.identities, found.reach_of("agent"), found.reach_of("worker")
+    ('edge-2', ('agent', 'worker'), (), ('hub',))
     """
     if not labels.keys() & {_IDENTITIES, _SENDS_TO}:
         return None
@@ -85,7 +112,9 @@ def node_trust(labels: Mapping[str, str], replica: int) -> NodeTrust | None:
         return tuple(filter(None, (part.strip() for part in text.split(","))))
 
     site = labels.get(_SITE, "").replace("{replica}", str(replica))
-    return NodeTrust(site, values(_IDENTITIES), values(_REACH), values(_SENDS_TO))
+    kinds = values(_IDENTITIES)
+    by_kind = {kind: values(f"{_REACH}.{kind}") for kind in kinds if f"{_REACH}.{kind}" in labels}
+    return NodeTrust(site, kinds, values(_REACH), values(_SENDS_TO), kind_reach=by_kind)
 
 
 class FogTrust:
@@ -111,11 +140,15 @@ class FogTrust:
                 for kind in node.identities
             }
             if node.identities:
-                found[TOKENS] = self._site_tokens(node.site, is_core="*" in node.reach).read_bytes()
+                found[TOKENS] = self._site_tokens(node.site, is_core=node.is_core).read_bytes()
             for site in node.sends_to:
                 self._site_tokens(site, is_core=False)
                 found[f"{site}.token"] = self.token_file(site, "sender").read_bytes()
         return found
+
+    def public_key(self) -> str | None:
+        """Return the public key of the fog (hexadecimal); None: the folder has no key yet."""
+        return self._keys.public_key() if self._keys.exists else None
 
     def token_file(self, site: str, role: str) -> Path:
         """Return the file with a token of a site; ``role``: ``sender``, ``reader`` or ``admin``."""
@@ -135,20 +168,20 @@ class FogTrust:
                 hint=f"Remove its container. To trust it again: mistbow identity issue {name} "
                 f"--folder {self._keys.folder} …",
             )
-        found = self._keys.all().get(name)
+        found, reach = self._keys.all().get(name), node.reach_of(kind)
         if (
             isinstance(found, Credential)
-            and (found.kind, found.site, set(found.reach)) == (kind, node.site, set(node.reach))
+            and (found.kind, found.site, set(found.reach)) == (kind, node.site, set(reach))
             and found.expires > utc_now() + RENEWAL
         ):
             return self._keys.folder / f"{name}{SUFFIX}"
-        return self._keys.issue(name, kind, node.site, utc_now() + LIFETIME, node.reach)
+        return self._keys.issue(name, kind, node.site, utc_now() + LIFETIME, reach)
 
     def _site_tokens(self, site: str, *, is_core: bool) -> Path:
         """Return the token file of a site's services.
 
-        People administer the fog at its core. An edge accepts no token that opens another site, so
-        a stolen edge that is sent its own tokens learns nothing about the others.
+        People administer the fog at its core. An edge accepts no token of another site, so tokens
+        that people send to a stolen edge give no access to other sites.
         """
         path = self._tokens / f"{site}.json"
         roles: dict[str, TokenScope] = {"sender": "ingest", "reader": "read"}

@@ -9,6 +9,7 @@ from fog_emulation import measure, model
 from fog_emulation.backend import start_fog
 from fog_emulation.docker_backend import DockerBackend
 from fog_emulation.docker_status import fogs, list_table, nodes_of, status_table
+from fog_emulation.docker_trust import running_trust
 from fog_emulation.fog_trust import FogTrust, trust_folder
 from fog_emulation.plan import plan
 from fog_emulation.scenario import EffectOutcome, run_scenario
@@ -23,7 +24,7 @@ def start(file: Path, console: Console, *, lenient: bool) -> None:
     ``lenient``.
     """
     fog = plan(model.load(file))
-    backend = _backend(file)
+    backend = _backend(file, FogTrust(trust_folder(file)))
     for refusal in start_fog(backend, lenient=lenient):
         console.print(f"left out: {refusal}", markup=False, highlight=False)
     found = [measure.measure(backend, fog.directions, *way) for way in measure.pairs(fog)]
@@ -40,7 +41,8 @@ def run(file: Path, scenario: str, console: Console) -> bool:
 
     fog = model.load(file)
     steps = timetable(fog, plan(fog), scenario)
-    return not any(each.error for each in run_scenario(_backend(file), steps, report=report))
+    backend = _backend(file, running_trust(file, _name(file)))
+    return not any(each.error for each in run_scenario(backend, steps, report=report))
 
 
 def remove(file: Path) -> None:
@@ -64,6 +66,5 @@ def _name(file: Path) -> str:
     return file.stem.lower().replace("_", "-")
 
 
-def _backend(file: Path) -> DockerBackend:
-    trust = FogTrust(trust_folder(file))
+def _backend(file: Path, trust: FogTrust | None = None) -> DockerBackend:
     return DockerBackend(_name(file), plan(model.load(file)), load_services(file), trust)

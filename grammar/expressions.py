@@ -79,10 +79,13 @@ class ExpressionBuilder:
     def condition(self, tree: Context) -> Condition:
         """Return the condition of a ``term`` parse tree; report a value as an error."""
         around, self._quotes_texts = self._quotes_texts, True
+        known = self._literals.count
         node = self._term(tree)
         self._quotes_texts = around
         if isinstance(node, Condition):
             return node
+        if self._literals.count > known:
+            return NotCondition(Compare("==", Elided(), Elided()))
         hint = "Compare the value, as in `> 100`."
         if isinstance(node, Name):
             hint = (
@@ -207,7 +210,8 @@ class ExpressionBuilder:
             self._literals.report(
                 span_of(tree),
                 "a value is expected here, not an interval",
-                "Write a window last in the parentheses of a function: `AVG(metric, 10 SECONDS)`.",
+                "Write a window last in the parentheses of a function: `AVG(metric, 10 SECONDS)`. "
+                "Compare a value with a number in the unit of its metric.",
             )
         return self._literals.number(tree.value, sign=1, span=tree.value.span)
 

@@ -124,6 +124,8 @@ def _quoted_interval(mismatch: Mismatch) -> str | None:
 
 def _metric_of_call(function: str) -> str:
     """Return a hint for a call without a metric; ``function``: in upper case."""
+    if function == "NOW":
+        return WORDS["WINDOW"]
     if function == "COUNT":
         return "Name a metric: `COUNT(metric, 1 MINUTE)` counts its points."
     known = function if function in _CALLED else "AVG"
@@ -161,7 +163,7 @@ def _attributes(mismatch: Mismatch) -> str | None:
     )
     # Only what can go on has EOF here: these are the attributes of the insight's BY.
     if after_name and Tree.EOF in mismatch.expected:
-        if found == Tree.LPAR:
+        if found in (Tree.LPAR, Tree.LBRACKET):
             return "BY takes the names of attributes, and no functions, as in `BY node`."
         if found == Tree.BY:
             return "Write one BY, with commas between the attributes: `BY a, b`."
@@ -174,6 +176,12 @@ def _attributes(mismatch: Mismatch) -> str | None:
 def _lists(mismatch: Mismatch) -> str | None:
     if mismatch.kind(-1) == Tree.IN and mismatch.found.type not in KEYWORDS | {Tree.COMMA}:
         return 'Write the list after IN in parentheses: `IN ("a", "b")`.'
+    is_member = mismatch.found.type in (Tree.ID, Tree.STRING, Tree.NUMBER)
+    if is_member and mismatch.rule in _LISTED and {Tree.COMMA, Tree.RPAR} <= mismatch.expected:
+        return "Write commas between the values: `node IN (a, b)`."
+    if mismatch.kind(-2) == Tree.IN and mismatch.expected == {Tree.LPAR}:
+        member = clip(mismatch.tokens[mismatch.index - 1].text)
+        return f"Write the list after IN in parentheses: `IN ({member})`."
     if mismatch.found.type == Tree.COMMA and mismatch.after_value:
         clauses = [token.type for token in mismatch.tokens[: mismatch.index]]
         if Tree.WHEN in clauses and Tree.WITH not in clauses:
@@ -186,10 +194,10 @@ def _lists(mismatch: Mismatch) -> str | None:
 def _placement_of_clause(mismatch: Mismatch) -> str | None:
     if mismatch.found.type == Tree.FROM and mismatch.after_value:
         return "Write FROM in the function: `AVG(metric FROM (entity))`."
-    if mismatch.found.type == Tree.COMMA and Tree.WITH in mismatch.expected:
+    if mismatch.found.type in (Tree.COMMA, Tree.AND) and Tree.WITH in mismatch.expected:
         following = mismatch.tokens[min(mismatch.index + 1, len(mismatch.tokens) - 1)]
         if following.text.upper() in OPTIONS:
-            return "Write WITH before the first option."
+            return f"Write WITH before the first option: `WITH {following.text.upper()} …`."
     if mismatch.word in OPTIONS and Tree.WITH in mismatch.expected:
         return f"Write WITH before the first option: `WITH {mismatch.word} …`."
     if mismatch.word in ("PER", "ON") and mismatch.after_value:
@@ -277,6 +285,8 @@ def _header(mismatch: Mismatch) -> str | None:
         return f"Give the insight a name: {_SHAPE}."
     if mismatch.index == 0 and mismatch.found.type == Tree.STRING:
         return "Write the name of an insight without quotes."
+    if mismatch.index == 0 and mismatch.word == "INSIGHT":
+        return f"Begin with the name of the insight: {_SHAPE}."
     if mismatch.index == 0 and mismatch.found.type in KEYWORDS:
         return "A keyword cannot name an insight."
     return None
@@ -296,8 +306,9 @@ def _option(mismatch: Mismatch) -> str | None:
     known = begun and Tree.WITH in seen and Tree.EOF not in mismatch.expected
     if known and within and mismatch.found.type not in CLAUSES:
         return f"Write, for example, `{_EXAMPLES[begun[-1]]}`."
-    comma = mismatch.found.type == Tree.COMMA and Tree.WITH in seen
-    return "Write AND between two options." if comma and Tree.JOINT in mismatch.expected else None
+    is_next = mismatch.found.type == Tree.COMMA or mismatch.word in OPTIONS
+    joins = is_next and Tree.WITH in seen and Tree.JOINT in mismatch.expected
+    return "Write AND between two options." if joins else None
 
 
 def _unit(mismatch: Mismatch) -> str | None:

@@ -53,6 +53,11 @@ class LiteralBuilder:
         """Add an error at ``span``."""
         self._problems.append(diagnostic_at(span, message, hint))
 
+    @property
+    def count(self) -> int:
+        """The number of diagnostics up to now."""
+        return len(self._problems)
+
     def names(self, tokens: Iterable[LexicalToken]) -> tuple[str, ...]:
         """Return the names that tokens represent; a token may be a word or a quoted string."""
         return tuple(self.name(token) for token in tokens)

@@ -64,6 +64,7 @@ def _statements(
     recognizer = Recognizer()
     # Few texts need the names: they are looked up at the first call that may lack a unit.
     defined = lru_cache(maxsize=1)(lambda: frozenset(_defined_functions(text)))
+    faulty = lru_cache(maxsize=1)(lambda: frozenset(_functions_without_parameters(text)))
     count = 0
     for count, tokens in enumerate(_cut(scan(text)), start=1):
         if count > MAX_STATEMENTS:
@@ -73,7 +74,7 @@ def _statements(
         if len(problems) >= MAX_PROBLEMS or count > MAX_STATEMENTS:
             return
         known = len(problems)
-        statement = _statement(tokens, recognizer, problems, defined)
+        statement = _statement(tokens, recognizer, problems, defined, faulty)
         if statement is None or len(problems) > known:
             broken.append(tokens)
         else:
@@ -88,6 +89,23 @@ def _defined_functions(text: str) -> Iterator[str]:
     for word, name in pairwise(scan(text)):
         if word.text.upper() == "FUNCTION":
             yield name.text.upper()
+
+
+def _functions_without_parameters(text: str) -> Iterator[str]:
+    """Yield the name of each function that is defined without a parameter, which is an error."""
+    tokens = [*scan(text)]
+    for word, name, opening, closing in zip(
+        tokens, tokens[1:], tokens[2:], tokens[3:], strict=False
+    ):
+        if word.text.upper() == "FUNCTION" and (opening.text, closing.text) == ("(", ")"):
+            yield name.text.upper()
+
+
+def _is_call_of(mismatch: Mismatch, names: Names) -> bool:
+    """Return whether a statement has an empty call, such as ``f()``, of one of some functions."""
+    if mismatch.found.type != Tree.RPAR or mismatch.kind(-1) != Tree.LPAR or mismatch.index < 3:
+        return False
+    return mismatch.tokens[mismatch.index - 2].text.upper() in names()
 
 
 def _cut(tokens: Iterable[LexicalToken]) -> Iterator[list[LexicalToken]]:
@@ -119,8 +137,16 @@ def _end(last: LexicalToken) -> LexicalToken:
 
 
 def _statement(
-    tokens: list[LexicalToken], recognizer: Recognizer, problems: list[Diagnostic], defined: Names
+    tokens: list[LexicalToken],
+    recognizer: Recognizer,
+    problems: list[Diagnostic],
+    defined: Names,
+    faulty: Names,
 ) -> Statement | None:
+    """Return a valid statement, or None.
+
+    ``faulty``: the functions whose definitions are reported, so that their calls are not.
+    """
     unreadable = list(islice(_unreadable(tokens), MAX_PROBLEMS))
     if unreadable:
         problems.extend(unreadable)
@@ -133,7 +159,9 @@ def _statement(
         tree = recognizer.recognize(classify_keywords(tokens))
         if not isinstance(tree, Mismatch):
             return _built(tree, tokens, problems, defined)
-        problems.append(diagnose(tree))
+        is_definition = tokens[0].text.upper() == "FUNCTION"
+        if is_definition or not _is_call_of(tree, faulty):
+            problems.append(diagnose(tree))
     except RecursionError:  # the caller's own stack was nearly full
         problems.append(_too_deep(tokens[0].span))
     return None

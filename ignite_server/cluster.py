@@ -124,7 +124,7 @@ def control(config: IgniteConfig, jars: Path, *arguments: str) -> str:
 def _is_whole(config: IgniteConfig, jars: Path) -> bool:
     """Return whether all nodes of the site are present.
 
-    The control utility is asked, because an inactive cluster answers no SQL.
+    This function uses the control utility, because an inactive cluster answers no SQL.
     """
     if not config.nodes:
         return True

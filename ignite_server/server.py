@@ -44,7 +44,8 @@ class IgniteServer:
 
     For port 0, free ports are chosen, which stay the same after a restart. The log is
     ``home/logs/ignite.log``. ``jars``: None: the folder in ``IgniteSettings``. ``nodes`` and
-    ``discovery_port`` are for a site of several nodes.
+    ``discovery_port`` are for a site of several nodes. ``recorded_classes``: see
+    ``IgniteConfig.argv``.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class IgniteServer:
         tls: ServerTls | None = None,
         nodes: tuple[str, ...] = (),
         discovery_port: int = 0,
+        recorded_classes: Path | None = None,
     ) -> None:
         free, discovery, communication = free_ports(3)
         self.config = IgniteConfig(
@@ -71,6 +73,7 @@ class IgniteServer:
         )
         self.log = home / "logs" / "ignite.log"
         self._jars = jars or IgniteSettings().jars_folder
+        self._recorded_classes = recorded_classes
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -100,7 +103,7 @@ class IgniteServer:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self.config.argv(find_java(), self._jars),
+                self.config.argv(find_java(), self._jars, self._recorded_classes),
                 env=inherited_environment(_ENVIRONMENT),
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -123,12 +126,12 @@ class IgniteServer:
                 )
             time.sleep(_PAUSE_S)
 
-    def stop(self) -> None:
-        """Stop the server by SIGTERM; if the server still runs after 20 s, by SIGKILL."""
+    def stop(self, patience_s: float = _STOP_S) -> None:
+        """Stop the server by SIGTERM; if the server still runs after ``patience_s``, by SIGKILL."""
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait(_STOP_S)
+                self._process.wait(patience_s)
             except subprocess.TimeoutExpired:
                 self._process.kill()
         self._forget()

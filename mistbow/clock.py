@@ -21,6 +21,15 @@ def monotonic_clock() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def time_words(ms: int) -> str:
+    """Return a time in UTC, as ISO 8601.
+
+    >>> time_words(0)
+    '1970-01-01T00:00:00Z'
+    """
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def utc_now() -> datetime:
     """Return the machine's time in UTC."""
     return datetime.now(UTC)

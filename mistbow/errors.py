@@ -111,6 +111,13 @@ class FencedError(MistbowError):
     status = 409
 
 
+class PreconditionFailedError(MistbowError):
+    """The resource has changed since the version that the request names in ``If-Match``."""
+
+    code = "precondition_failed"
+    status = 412
+
+
 class TooLargeError(MistbowError):
     """The request's body has too many bytes or points."""
 
@@ -160,6 +167,12 @@ class UnavailableError(MistbowError):
     status = 503
 
 
+class StartingError(UnavailableError):
+    """The service answers already, but its parts are still starting."""
+
+    code = "starting"
+
+
 class CapacityError(UnavailableError):
     """The worker has too little memory for one more fragment; ``details`` gives the figures."""
 
@@ -197,6 +210,7 @@ ERRORS: tuple[type[MistbowError], ...] = (
     SlowRequestError,
     ConflictError,
     FencedError,
+    PreconditionFailedError,
     TooLargeError,
     UnsupportedError,
     ReusedKeyError,
@@ -204,6 +218,7 @@ ERRORS: tuple[type[MistbowError], ...] = (
     TooManyRequestsError,
     HeadTooLargeError,
     UnavailableError,
+    StartingError,
     CapacityError,
     LostDataError,
     StorageFullError,

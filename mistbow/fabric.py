@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -161,6 +162,17 @@ class Enabler(msgspec.Struct, frozen=True, kw_only=True):
     credential: str = ""
 
 
+class ExpiredIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """The identity of a worker or enabler that has expired, so that other services refuse it.
+
+    ``service``: the name of the worker, or the domain of the enabler. ``expired``: when (ms).
+    """
+
+    kind: Literal["worker", "enabler"]
+    service: str
+    expired: int
+
+
 class Site(msgspec.Struct, frozen=True, kw_only=True):
     """A site: the node and the address of its agent, its workers, and its enablers.
 
@@ -168,7 +180,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     another site. The other fields of an unreachable site date from the last contact with the site.
     ``suspected``: whether the site has become unreachable so recently that the fault may be
     transient. ``identity_expires``: the time (ms) at which the identity of its agent expires; None:
-    not known.
+    not known. ``expired_identities``: those of its workers and enablers, also if these have gone.
     """
 
     name: str
@@ -181,6 +193,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     workers: tuple[Worker, ...] = ()
     enablers: tuple[Enabler, ...] = ()
     identity_expires: int | None = None
+    expired_identities: tuple[ExpiredIdentity, ...] = ()
 
 
 class SiteLink(msgspec.Struct, frozen=True, kw_only=True):

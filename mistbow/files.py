@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 FileStamp = tuple[int, int, int]
-"""What differs between two versions of a file: the time of its change, its size, its inode."""
+"""The properties that differ between two versions of a file: change time, size, inode."""
 
 
 def file_stamp(path: Path) -> FileStamp:
@@ -17,15 +17,19 @@ def file_stamp(path: Path) -> FileStamp:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def write_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+def write_file(path: Path, data: bytes, mode: int = 0o600, like: Path | None = None) -> None:
     """Write a file atomically and durably; after an ``OSError``, the former file is unchanged.
 
-    ``mode``: the permissions of the file, also if it exists already.
+    ``mode``: the permissions of the file, also if it exists already. ``like``: a file whose owner
+    and permissions the new file gets instead.
     """
+    before = None if like is None else like.stat()
     new = path.with_name(f".{path.name}.new")
     try:
         with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
-            os.fchmod(file.fileno(), mode)
+            if before is not None:
+                os.fchown(file.fileno(), before.st_uid, before.st_gid)
+            os.fchmod(file.fileno(), mode if before is None else before.st_mode & 0o777)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -1,5 +1,6 @@
-"""The Java installation that Ignite and Spark run on."""
+"""The Java installation that Ignite and Spark run on, and the class archives of its JVMs."""
 
+import hashlib
 import os
 import re
 import shutil
@@ -27,6 +28,25 @@ def find_java() -> Path:
     if version < MIN_VERSION:
         raise MistbowError(f"{found} is Java {version}, older than {MIN_VERSION}", hint=_HINT)
     return Path(found)
+
+
+def archive_path(folder: Path, program: str, java: Path, facts: str) -> Path:
+    """Return the path of the class archive of a Java program, such as ``spark``; it may not exist.
+
+    ``facts``: what the archive depends on besides the installation of Java.
+    """
+    java = java.resolve()
+    digest = hashlib.sha256(f"{java} {java.stat().st_mtime_ns} {facts}".encode()).hexdigest()
+    return folder / f"{program}-{digest[:12]}.jsa"
+
+
+def replace_class_archive(archive: Path, recorded: Path) -> None:
+    """Put a recorded class archive in the place of the former archives of its program."""
+    program = archive.name.partition("-")[0]
+    for old in archive.parent.glob(f"{program}-*.jsa"):
+        # Another process may remove it at the same time.
+        old.unlink(missing_ok=True)
+    recorded.replace(archive)
 
 
 def _version(java: Path) -> int:

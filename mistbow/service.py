@@ -42,9 +42,11 @@ from mistbow.http.error_forms import ErrorForms, ForeignErrors, own_form
 from mistbow.http.limits import BodyLimit, RequestLimit, error_headers
 from mistbow.http.parameters import reject_repeated_parameters
 from mistbow.http.protocol import BoundedProtocol
+from mistbow.http.tls_protocol import serve_tls
 from mistbow.http.web_pages import WebPageGuard
 from mistbow.loopback import is_loopback
 from mistbow.name_resolver import NAMES
+from mistbow.open_files import raise_file_limit
 from mistbow.openapi import ApiDescription, Service
 from mistbow.os_faults import fault_of
 from mistbow.ports import check_ports
@@ -53,7 +55,6 @@ from mistbow.runtime.loop_errors import log_loop_errors
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.settings import ServiceSettings
 from mistbow.telemetry import get_logger, set_up_logging
-from mistbow.tls import server_context
 from mistbow.trust_settings import TokenSettings
 
 log = get_logger(__name__)
@@ -212,6 +213,7 @@ def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None
 
 
 def _run(app: FastAPI, port: int, settings: ServiceSettings) -> None:
+    raise_file_limit()
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -219,17 +221,13 @@ def _run(app: FastAPI, port: int, settings: ServiceSettings) -> None:
         http=BoundedProtocol,
         ws="none",
         proxy_headers=False,
-        ssl_certfile=settings.tls_cert,
-        ssl_keyfile=settings.tls_key,
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=3,
         timeout_keep_alive=60,
     )
-    config.load()
     if settings.server_tls is not None:
-        # uvicorn's own would keep the first certificate.
-        config.ssl = server_context(settings.server_tls)
+        serve_tls(config, settings.server_tls)
     server = uvicorn.Server(config)
     server.run()
     if not server.started:
@@ -248,8 +246,8 @@ def require_token_beyond_loopback(name: str, host: str, settings: TokenSettings)
 def _current_token() -> str:
     """Return the name of the current request's token; empty: the fog's own token, or no token.
 
-    The callers for whom an agent of another site forwards requests share one name, since it can
-    name as many callers as it wants.
+    All callers for whom an agent of another site forwards requests share one name, since that agent
+    can name any number of callers.
     """
     caller = current_caller()
     if caller.home is not None and caller.credential is None:

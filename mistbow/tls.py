@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from cryptography import x509
 
 from mistbow.files import FileStamp, file_stamp
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
 
-CLIENT_CERTIFICATE = "mistbow.client_certificate"
-"""The ASGI extension of a request whose client has shown a valid certificate."""
+_MISMATCHES = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
+"""OpenSSL's reasons for a key that is not that of the certificate."""
 
 
 class BadTlsFileError(ValueError):
@@ -51,19 +52,19 @@ class ReloadedContext(ssl.SSLContext):
     """
 
     _build: Callable[[], ssl.SSLContext]
-    _files: tuple[Path, ...]
+    _files: TlsFiles
     _stamps: tuple[tuple[int, int, int], ...]
     _current: ssl.SSLContext
     _protocols: list[str] | None = None
 
     @classmethod
     def of(
-        cls, protocol: int, build: Callable[[], ssl.SSLContext], files: tuple[Path, ...]
+        cls, protocol: int, build: Callable[[], ssl.SSLContext], files: TlsFiles
     ) -> "ReloadedContext":
         """Return a context of files; raises ``OSError`` if they are invalid now."""
         context = cls(protocol)
         context._build, context._files = build, files
-        context._stamps = _stamps(files)
+        context._stamps = _stamps(files.all)
         context._current = build()
         return context
 
@@ -80,16 +81,16 @@ class ReloadedContext(ssl.SSLContext):
         self._protocols = list(alpn_protocols)
 
     def _fresh(self) -> ssl.SSLContext:
-        stamps = _stamps(self._files)
+        stamps = _stamps(self._files.all)
         if stamps != self._stamps:
             self._stamps = stamps
+            files = [str(each) for each in self._files.all]
             try:
                 self._current = self._build()
             except (OSError, ValueError) as error:
-                files = [str(each) for each in self._files]
-                log.error("tls_files_rejected", files=files, error=_reason(error))
+                log.error("tls_files_rejected", files=files, error=_fault(self._files, error))
             else:
-                log.info("tls_files_read", files=[str(each) for each in self._files])
+                log.info("tls_files_read", files=files)
         if self._protocols is not None:
             self._current.set_alpn_protocols(self._protocols)
         return self._current
@@ -131,7 +132,7 @@ def _client_context(files: Path | TlsFiles | None, *, check_hostname: bool) -> s
 
     if not given.all:
         return build()
-    return ReloadedContext.of(ssl.PROTOCOL_TLS_CLIENT, build, given.all)
+    return ReloadedContext.of(ssl.PROTOCOL_TLS_CLIENT, build, given)
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
@@ -149,7 +150,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
         context.load_cert_chain(files.certificate, files.key, password=_no_password)
         return context
 
-    return ReloadedContext.of(ssl.PROTOCOL_TLS_SERVER, build, files.all)
+    return ReloadedContext.of(ssl.PROTOCOL_TLS_SERVER, build, files)
 
 
 def _stamps(files: Iterable[Path]) -> tuple[FileStamp, ...]:
@@ -173,14 +174,7 @@ def check_ca(ca: Path) -> None:
 
 def check_certificate(certificate: Path, key: Path) -> None:
     """Raise ``BadTlsFileError`` if the files cannot serve TLS or the certificate has expired."""
-    check_readable(certificate)
-    check_readable(key)
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        # Without this, OpenSSL would prompt for a password on the terminal.
-        server.load_cert_chain(certificate, key, password=_no_password)
-    except (ssl.SSLError, ValueError) as error:
-        raise _unusable(certificate, key, error) from None
+    server = check_pair(certificate, key)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     # The certificate is its own authority here: only its dates are checked.
@@ -194,8 +188,55 @@ def check_certificate(certificate: Path, key: Path) -> None:
         raise _unusable(certificate, key, error) from None
 
 
+def check_pair(certificate: Path, key: Path) -> ssl.SSLContext:
+    """Return the context of a server with a certificate and its key, which may have expired.
+
+    Raises ``BadTlsFileError`` if the files cannot be read, or do not belong together.
+    """
+    check_readable(certificate)
+    check_readable(key)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # Without this, OpenSSL would prompt for a password on the terminal.
+        server.load_cert_chain(certificate, key, password=_no_password)
+    except (ssl.SSLError, ValueError) as error:
+        raise _unusable(certificate, key, error) from None
+    return server
+
+
+def _fault(files: TlsFiles, error: Exception) -> str:
+    """Return why files cannot be used, by the first that is at fault."""
+    try:
+        if files.ca is not None:
+            check_ca(files.ca)
+        if files.certificate is not None and files.key is not None:
+            check_certificate(files.certificate, files.key)
+    except BadTlsFileError as found:
+        return str(found)
+    return _reason(error)
+
+
 def _unusable(certificate: Path, key: Path, error: Exception) -> BadTlsFileError:
+    if isinstance(error, ssl.SSLError):
+        if error.reason in _MISMATCHES:
+            return BadTlsFileError(
+                f"{key} is not the key of the certificate in {certificate}; use two files that "
+                "were issued together"
+            )
+        if not error.reason:
+            what, file = (
+                ("private key", key) if _has_certificates(certificate)
+                else ("certificate", certificate)
+            )  # fmt: skip
+            return BadTlsFileError(f"{file} contains no {what} in PEM")
     return BadTlsFileError(f"{certificate} and {key} cannot serve TLS: {_reason(error)}")
+
+
+def _has_certificates(file: Path) -> bool:
+    try:
+        return bool(x509.load_pem_x509_certificates(file.read_bytes()))
+    except (OSError, ValueError):
+        return False
 
 
 def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> None:

@@ -105,7 +105,7 @@ class TokenSettings(TrustSettings):
     identities_required: bool = Field(
         default=False,
         validate_default=True,
-        description="Whether services without an identity are refused although a token is set.",
+        description="Whether services without an identity are refused, even if a token is set.",
     )
 
     @field_validator("identities_required")
@@ -234,7 +234,7 @@ class TlsSettings(TokenSettings):
     def certificates(self) -> CertificateWatch:
         """The expiry of the certificate of the service, and of the authorities that it trusts."""
         trusted = {each for each in (self.tls_ca, self.tls_client_ca) if each is not None}
-        return certificate_watch(self.tls_cert, tuple(sorted(trusted)))
+        return certificate_watch(self.tls_cert, self.tls_key, tuple(sorted(trusted)))
 
     @property
     def scheme(self) -> str:

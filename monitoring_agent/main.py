@@ -47,6 +47,7 @@ def create_app(settings: MonitorSettings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         metrics.DROPPED_POINTS.inc(buffer.restore(file.load()))
+        metrics.BUFFERED_POINTS.set(len(buffer))
         running = asyncio.create_task(agent.run())
         running.add_done_callback(_end_unless_cancelled)
         try:

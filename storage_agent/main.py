@@ -32,6 +32,7 @@ from storage_agent.http.hot_routes import HotRoutes
 from storage_agent.ingest.mqtt import start_bridge
 from storage_agent.membership.network import VIA
 from storage_agent.settings import AgentSettings
+from storage_agent.work_threads import limit_work_threads
 
 _SWITCH_S = 0.001
 
@@ -53,6 +54,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        limit_work_threads()
         agent.start()
         bridge = start_bridge(agent, settings, clock)
         yield

@@ -26,7 +26,9 @@ class TopicTemplate:
         >>> template_of("plant/{entityID}/+/{metricID}").read("plant/press-1/x/heat")
         {'entityID': 'press-1', 'metricID': 'heat'}
         """
-        parts, levels = topic.split("/"), self.subscription.split("/")
+        levels = self.subscription.split("/")
+        # A topic of a hostile broker may have 65,535 levels.
+        parts = topic.split("/", len(levels))
         if len(parts) != len(levels):
             return None
         if any(level not in ("+", part) for part, level in zip(parts, levels, strict=True)):

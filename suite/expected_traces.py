@@ -11,8 +11,14 @@ _EVENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _AWAITED = re.compile(r" SEVERE | Failed to process client request ")
 """An event whose trace waits until it is complete."""
 
-_TOO_EARLY = ("because the cluster is inactive", 'Schema "SYS" not found')
-"""The errors of requests that come before Ignite, which accepts connections, is active."""
+_TOO_EARLY = re.compile(
+    r'because the cluster is inactive|Schema "SYS" not found'
+    r'|Table "\w+" not found; SQL statement:\n.*\bSYS\.'
+)
+"""The errors of requests that come before Ignite, which accepts connections, is active.
+
+Ignite adds the views of its schema SYS one by one while it starts.
+"""
 
 _DUMP = " Thread dump at "
 _MAX_LINES = 10_000
@@ -54,7 +60,7 @@ class TraceFilter:
         drops, self._drops, self._waits = self._drops, False, False
         if drops:
             return
-        if any(error in line for line in waiting for error in _TOO_EARLY):
+        if _TOO_EARLY.search("\n".join(waiting)):
             yield f"Ignite is not active yet (a trace of {len(waiting)} lines is omitted)"
             return
         fault = next(filter(None, map(_fault_in, reversed(waiting))), None)

@@ -21,6 +21,14 @@ from suite.settings import RunSettings, StorageSettings
 
 _PROBE_S = 2.0
 
+PACKAGES = {
+    "agent": "storage_agent",
+    "worker": "analytics_worker",
+    "monitor": "monitoring_agent",
+    "enabler": "analytics_enabler",
+}
+"""Service -> the package that runs it; ``mistbow NAME`` would also load all other commands."""
+
 
 def urls(settings: RunSettings) -> dict[str, str]:
     """Return name of a service -> URL of the service."""
@@ -101,7 +109,7 @@ def storage(settings: StorageSettings) -> list[Child]:
 def _service(
     name: str, is_ready: Callable[[], bool], env: Mapping[str, str], after: tuple[str, ...]
 ) -> Child:
-    argv = (sys.executable, "-m", "command_line.app", name)
+    argv = (sys.executable, "-m", PACKAGES[name])
     return Child(name, argv, is_ready, env, after)
 
 

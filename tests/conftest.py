@@ -1,7 +1,10 @@
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from mistbow.auth.fog_keys import FogKeys
 
 pytest_plugins = ["tests.speeds"]
 
@@ -16,6 +19,15 @@ settings.load_profile("mistbow")
 
 # The load of the machine, which other tests cause, must move no fragment.
 os.environ.setdefault("MISTBOW_NODE_CORES_FREE", "1000")
+
+
+@pytest.fixture
+def fog_keys(tmp_path: Path) -> FogKeys:
+    """Return the new keys of a fog."""
+    keys = FogKeys(tmp_path / "keys")
+    keys.create()
+    return keys
+
 
 _LONG = ("tests/end_to_end/", "tests/analytics_worker/", "tests/storage_agent/crashes/")
 

@@ -52,7 +52,7 @@ def test_every_route_declares_its_access_rule(name: str, tmp_path: Path) -> None
 
 
 def test_what_changes_something_takes_more_than_reading(tmp_path: Path) -> None:
-    # Those that are asked by POST, because what they take is long.
+    # Routes that only read, but take a long body and therefore use POST.
     asking = {
         "POST /api/placements/plan",
         "POST /challenge",

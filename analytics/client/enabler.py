@@ -63,10 +63,16 @@ def submit(
     return _call("POST", _ROOT, Accepted, json=body, headers=headers, repeatable=True)
 
 
-def amend(deployment_id: str, queries: str, *, name: str | None = None) -> Call[Accepted]:
-    """Replace the insights of a deployment; insights with unchanged meaning are not interrupted."""
-    body = _body(queries, name)
-    return _call("PUT", _path(deployment_id), Accepted, json=body, repeatable=True)
+def amend(
+    deployment_id: str, queries: str, *, name: str | None = None, version: str | None = None
+) -> Call[Accepted]:
+    """Replace the insights of a deployment; insights with unchanged meaning are not interrupted.
+
+    ``version``: the ``version`` of the deployment that the caller has read. Raises
+    ``PreconditionFailedError`` if somebody has changed it since; None: amend any version.
+    """
+    body, headers = _body(queries, name), _if_match(version)
+    return _call("PUT", _path(deployment_id), Accepted, json=body, headers=headers, repeatable=True)
 
 
 def check(queries: str) -> Call[CheckAnswer]:
@@ -176,10 +182,13 @@ def show(deployment_id: str) -> Call[DeploymentStatus]:
     return _call("GET", _path(deployment_id), DeploymentStatus, repeatable=True)
 
 
-def delete(deployment_id: str) -> Call[None]:
-    """Stop a deployment and remove it; raises ``NotFoundError`` for an unknown id."""
+def delete(deployment_id: str, *, version: str | None = None) -> Call[None]:
+    """Stop a deployment and remove it; raises ``NotFoundError`` for an unknown id.
+
+    ``version``: as for ``amend``.
+    """
     # Not repeatable: the second answer would be an error.
-    return Call("DELETE", _path(deployment_id), no_answer)
+    return Call("DELETE", _path(deployment_id), no_answer, headers=_if_match(version))
 
 
 def pause(deployment_id: str) -> Call[DeploymentStatus]:
@@ -281,6 +290,10 @@ def follow(
 
 def _path(deployment_id: str) -> str:
     return f"{_ROOT}/{quote(deployment_id, safe='')}"
+
+
+def _if_match(version: str | None) -> dict[str, str]:
+    return {} if version is None else {"If-Match": f'"{version}"'}
 
 
 def _drain_path(node: str) -> str:

@@ -11,6 +11,7 @@ from analytics.plan.preview import PreviewOrder
 from analytics.plan.status import FragmentStatus
 from mistbow.client.methods import AsyncClient, Client, Method
 from mistbow.client.transport import Call, get_json, json_of, no_answer, send_json
+from mistbow.streams.wire import read_table
 
 
 def run(fragment: Fragment) -> Call[FragmentStatus]:
@@ -60,7 +61,7 @@ def undrain() -> Call[None]:
 
 
 def _table(response: httpx.Response) -> pa.Table:
-    return pa.ipc.open_stream(response.content).read_all()
+    return read_table(response.content)
 
 
 def _path(fragment_id: str) -> str:

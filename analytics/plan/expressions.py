@@ -16,6 +16,7 @@ from analytics.plan.ticks import At, Ticks
 ArithmeticOperator = OneOf["+", "-", "*", "/"]
 Comparator = OneOf["==", "!=", ">", ">=", "<", "<="]
 Scalar = float | str | bool
+AttributeKind = OneOf["number", "text", "boolean"]
 
 
 def _typed(value: Scalar) -> tuple[bool, Scalar]:
@@ -175,16 +176,23 @@ class Label(msgspec.Struct, frozen=True, tag="label"):
     ``latest``: the expression for the metric's latest value, with the keys ``by`` and
     ``attribute``. The latest point is the point with the greatest time; among equal times, the
     point with the greatest value; among equal values, the point whose text is the first in
-    alphabetical order. If the latest point lacks the attribute, there is no text. ``longitude``: a
-    second attribute, whose value follows the first in the text, after a comma. ``is_number``: the
-    value is a number instead of a text; an attribute that is no number has no value.
+    alphabetical order; among equal texts, a number, or else a boolean. If the latest point lacks
+    the attribute, there is no text. ``longitude``: a second attribute, whose value follows the
+    first in the text, after a comma. ``kind``: an attribute of another type has no value; an
+    attribute that is a number has its number as the value instead of a text.
     """
 
     attribute: str
     latest: "Expression"
     by: tuple[str, ...] = ()
     longitude: str | msgspec.UnsetType = msgspec.UNSET
+    kind: AttributeKind | msgspec.UnsetType = msgspec.UNSET
     is_number: bool | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def value_kind(self) -> AttributeKind | msgspec.UnsetType:
+        """The type of the values; ``is_number``: the form of plans of earlier versions."""
+        return "number" if self.is_number is True else self.kind
 
 
 class Arithmetic(msgspec.Struct, frozen=True, tag="arithmetic"):
@@ -367,7 +375,7 @@ def is_text(node: Expression) -> bool:
         case Geohash() | PositionGeohash():
             return True
         case Label():
-            return node.is_number is not True
+            return node.value_kind != "number"
         case Filtered():
             return is_text(node.operand)
         case Literal():

@@ -116,6 +116,7 @@ class FunctionSpec:
       sampling (``ADAM``) changes.
     - ``several``: a result has several values in addition to its main value.
     - ``by_options``: the parameters are options of the insight (``ALGORITHM``).
+    - ``keeps_unit``: a value has the unit of the values of the metric.
     """
 
     content: Content | None = None
@@ -127,6 +128,7 @@ class FunctionSpec:
     spacing: bool = False
     several: bool = False
     by_options: bool = False
+    keeps_unit: bool = False
 
     @property
     def merges(self) -> bool:
@@ -145,34 +147,46 @@ class FunctionSpec:
         return f"{name}{brackets}({', '.join((*metrics, *window))})"
 
 
-def _accumulated(*, parameter: ParameterRange | None = None, spacing: bool = False) -> FunctionSpec:
+def _accumulated(
+    *,
+    parameter: ParameterRange | None = None,
+    spacing: bool = False,
+    keeps_unit: bool = True,
+) -> FunctionSpec:
     return FunctionSpec(
-        "points", parameter=parameter, over_values=False, accumulated=True, spacing=spacing
+        "points",
+        parameter=parameter,
+        over_values=False,
+        accumulated=True,
+        spacing=spacing,
+        keeps_unit=keeps_unit,
     )
 
 
 FUNCTIONS: dict[Function, FunctionSpec] = {
-    "SUM": FunctionSpec(sample="bounded"),
+    "SUM": FunctionSpec(sample="bounded", keeps_unit=True),
     "COUNT": FunctionSpec(sample="bounded"),
-    "MIN": FunctionSpec(sample="any"),
-    "MAX": FunctionSpec(sample="any"),
-    "AVG": FunctionSpec(sample="bounded"),
-    "SDEV": FunctionSpec("moments", sample="even"),
+    "MIN": FunctionSpec(sample="any", keeps_unit=True),
+    "MAX": FunctionSpec(sample="any", keeps_unit=True),
+    "AVG": FunctionSpec(sample="bounded", keeps_unit=True),
+    "SDEV": FunctionSpec("moments", sample="even", keeps_unit=True),
     "VARIANCE": FunctionSpec("moments", sample="even"),
-    "GEOMETRIC_MEAN": FunctionSpec("logs", sample="even"),
-    "LATEST": FunctionSpec("latest"),
-    "MEDIAN": FunctionSpec("points", sample="even"),
-    "MODE": FunctionSpec("points", sample="even"),
-    "PERCENTILE": FunctionSpec("points", parameter=_PERCENTAGE, sample="even"),
-    "TOP_K": FunctionSpec("points", parameter=_NUMBER_OF_VALUES, several=True),
+    "GEOMETRIC_MEAN": FunctionSpec("logs", sample="even", keeps_unit=True),
+    "LATEST": FunctionSpec("latest", keeps_unit=True),
+    "MEDIAN": FunctionSpec("points", sample="even", keeps_unit=True),
+    "MODE": FunctionSpec("points", sample="even", keeps_unit=True),
+    "PERCENTILE": FunctionSpec("points", parameter=_PERCENTAGE, sample="even", keeps_unit=True),
+    "TOP_K": FunctionSpec("points", parameter=_NUMBER_OF_VALUES, several=True, keeps_unit=True),
     "HISTOGRAM": FunctionSpec("points", parameter=_NUMBER_OF_BINS, several=True),
     "CORRELATION": FunctionSpec("points", metrics=2, over_values=False, spacing=True),
-    "FORECAST": FunctionSpec("points", parameter=_NUMBER_OF_STEPS, over_values=False, spacing=True),
+    "FORECAST": FunctionSpec(
+        "points", parameter=_NUMBER_OF_STEPS, over_values=False, spacing=True, keeps_unit=True
+    ),
     "OUTLIER_DETECTION": FunctionSpec(
         "points", over_values=False, spacing=True, several=True, by_options=True
     ),
     "RATE": FunctionSpec("points", over_values=False, spacing=True),
-    "RUNNING_COUNT": _accumulated(),
+    "RUNNING_COUNT": _accumulated(keeps_unit=False),
     "RUNNING_MEAN": _accumulated(),
     "RUNNING_MAX": _accumulated(),
     "RUNNING_MIN": _accumulated(),

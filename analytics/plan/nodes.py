@@ -227,7 +227,7 @@ def _check_measure(measure: Measure, insight: Insight, windows: Mapping[str, Win
 
 
 class Computed(Protocol):
-    """What has a value that is computed by expressions: an insight of a plan, or its definition."""
+    """An insight of a plan, or its definition: expressions compute its value."""
 
     @property
     def expression(self) -> Expression:
@@ -241,7 +241,7 @@ class Computed(Protocol):
 
     @property
     def counted(self) -> Counted | None:
-        """The condition on the number of points; None: there is none."""
+        """The condition on the number of points; None: no condition."""
         ...
 
 

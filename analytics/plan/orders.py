@@ -49,10 +49,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     The worker starts missing fragments, replaces outdated versions, restarts fenced fragments, and
     stops the other fragments of the domain. ``fragments``: fragment id -> JSON; the worker decodes
     each fragment separately, so an invalid fragment does not delay the others. ``retained``: the
-    owners of partial fragments that the worker does not stop, whatever their version. ``moving``:
-    the ids of fragments that other workers should run, but do not run yet. The worker neither stops
-    these fragments, nor restarts them if they are fenced. ``checked``: fragment id -> the share
-    (0 to 1) of the points whose quality the worker checks; other fragments check none.
+    owners of partial fragments that the worker does not stop, in any version. ``moving``: the ids
+    of fragments that other workers should run, but do not run yet. The worker neither stops these
+    fragments, nor restarts them if they are fenced. ``checked``: fragment id -> the share (0 to 1)
+    of the points whose quality the worker checks; other fragments check none. ``number``: increases
+    with the orders of one lease; 0: unknown.
     """
 
     generation: int
@@ -61,6 +62,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     retained: frozenset[PartialOwner] = frozenset()
     moving: frozenset[str] = frozenset()
     checked: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]] = {}
+    number: Annotated[int, msgspec.Meta(ge=0)] = 0
 
     @property
     def lease(self) -> Lease:
@@ -74,6 +76,7 @@ def order_of(
     retained: frozenset[PartialOwner],
     moving: frozenset[str] = frozenset(),
     checked: Mapping[str, float] = {},
+    number: int = 0,
 ) -> Order:
     """Return the order to run ``fragments``; for the other arguments, see ``Order``."""
     return Order(
@@ -83,6 +86,7 @@ def order_of(
         retained=retained,
         moving=moving,
         checked=dict(checked),
+        number=number,
     )
 
 

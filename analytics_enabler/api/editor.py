@@ -71,7 +71,7 @@ class VocabularySource:
 
 
 def _detail(series: Series) -> str:
-    """Return what a metric means, in the words of those who send it."""
+    """Return the description of a metric, as its senders wrote it."""
     name = None if series.name == series.metric else series.name
     return ", ".join(filter(None, (series.desc or name, series.units)))
 

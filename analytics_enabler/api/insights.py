@@ -1,5 +1,6 @@
 """Routes that deploy, check and explain insights (the specification, Table 8)."""
 
+import asyncio
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Request, Response
@@ -20,11 +21,15 @@ from analytics_enabler.api.bodies import (
 )
 from analytics_enabler.api.dependencies import proxied_to_owner
 from analytics_enabler.api.views import accepted, details_of, status_of
+from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.decision_log import DecisionLog
+from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.deployments.service import Deployments
+from analytics_enabler.deployments.versions import entity_tag, expected_versions, version_of
 from analytics_enabler.domains.proxy import DomainProxy, is_proxied
 from analytics_enabler.execution import ExecutionStatus
 from analytics_enabler.explain import Explainer, explanation_text
+from analytics_enabler.explain.coverage import CoverageReader
 from analytics_enabler.metrics import SUBMISSIONS
 from mistbow.auth.callers import current_caller
 from mistbow.auth.rules import requires
@@ -34,9 +39,13 @@ from mistbow.errors import (
     InvalidQueryError,
     InvalidRequestError,
     NotFoundError,
+    PreconditionFailedError,
     ReusedKeyError,
 )
 from mistbow.openapi import raises
+
+IfMatch = Annotated[str | None, Header(max_length=1000)]
+"""The header with the versions that a deployment may have."""
 
 
 def insights_router(
@@ -45,11 +54,18 @@ def insights_router(
     explainer: Explainer,
     decisions: DecisionLog,
     proxy: DomainProxy,
+    catalogue: DataCatalogue,
+    coverage: CoverageReader,
 ) -> APIRouter:
     """Return the routes under ``/api/insights``, except the routes of results.
 
-    ``proxy``: proxies requests for deployments of other domains.
+    ``proxy``: proxies requests for deployments of other domains. ``catalogue``: the units of
+    metrics. ``coverage``: finds windows that are not full yet.
     """
+
+    def shown(deployment: Deployment) -> DeploymentStatus:
+        return details_of(deployment, execution, decisions, catalogue.known_units)
+
     router = APIRouter(prefix="/api/insights", tags=["insights"])
     proxied = [Depends(proxied_to_owner(deployments, proxy))]
     _add_check_and_explain(router, deployments, explainer, proxy)
@@ -59,6 +75,7 @@ def insights_router(
     @raises(ConflictError, FencedError, InvalidQueryError, ReusedKeyError)
     async def submit(
         request: Request,
+        response: Response,
         submission: ReadSubmission,
         idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
     ) -> Accepted:
@@ -75,6 +92,7 @@ def insights_router(
         key = None if idempotency_key is None else current_caller().scoped_key(idempotency_key)
         deployment = await deployments.submit(submission.queries, submission.name, key)
         SUBMISSIONS.labels("submitted").inc()
+        _tag(response, deployment)
         return accepted(deployment, await explainer.warnings(deployment, deployments.running()))
 
     @router.get("")
@@ -84,7 +102,10 @@ def insights_router(
 
         The domains whose enablers do not answer are in `missing_domains`.
         """
-        statuses = [status_of(deployment, execution) for deployment in deployments.all()]
+        statuses = [
+            status_of(deployment, execution, catalogue.known_units)
+            for deployment in deployments.all()
+        ]
         if is_proxied(request.headers):
             return DeploymentList(deployments=statuses)
         others, missing = await proxy.deployments()
@@ -94,24 +115,40 @@ def insights_router(
     @router.get("/{deployment_id}", dependencies=proxied)
     @requires("read")
     @raises(NotFoundError)
-    async def show(deployment_id: str) -> DeploymentStatus:
+    async def show(deployment_id: str, response: Response) -> DeploymentStatus:
         """Show the queries of a deployment, the states of its insights, and their placement.
 
-        The answer also has the definitions that have ended, and the newest decisions.
+        The answer also has the definitions that have ended, and the newest decisions. Its `ETag`
+        is the `version` of the text and the name, for `If-Match`.
         """
-        return details_of(deployments.find(deployment_id), execution, decisions)
+        deployment = deployments.find(deployment_id)
+        _tag(response, deployment)
+        return await _with_windows(shown(deployment), deployment, coverage)
 
     @router.put("/{deployment_id}", openapi_extra=BODY_DOCUMENTATION, dependencies=proxied)
     @requires("admin")
-    @raises(ConflictError, FencedError, InvalidQueryError, NotFoundError)
-    async def amend(deployment_id: str, submission: ReadSubmission) -> Accepted:
-        """Replace the insights of a deployment; insights with an unchanged meaning keep running."""
+    @raises(
+        *(ConflictError, FencedError, InvalidQueryError, NotFoundError),
+        PreconditionFailedError,
+    )
+    async def amend(
+        deployment_id: str, response: Response, submission: ReadSubmission, if_match: IfMatch = None
+    ) -> Accepted:
+        """Replace the insights of a deployment; insights with an unchanged meaning keep running.
+
+        With `If-Match`, the request is refused if somebody else has changed the text or the name
+        since the client read them, so that no change is lost.
+        """
+        expected = expected_versions(if_match)
         if not proxy.directory.is_alone:
             checked = await deployments.check(submission.queries, amended=deployment_id)
             if checked.ok:
                 proxy.directory.check_owned(checked.definitions)
-        deployment = await deployments.amend(deployment_id, submission.queries, submission.name)
+        deployment = await deployments.amend(
+            deployment_id, submission.queries, submission.name, expected
+        )
         SUBMISSIONS.labels("amended").inc()
+        _tag(response, deployment)
         return accepted(deployment, await explainer.warnings(deployment, deployments.running()))
 
     @router.post("/{deployment_id}/pause", dependencies=proxied)
@@ -124,7 +161,7 @@ def insights_router(
         """
         deployment = await deployments.pause(deployment_id)
         SUBMISSIONS.labels("paused").inc()
-        return details_of(deployment, execution, decisions)
+        return shown(deployment)
 
     @router.post("/{deployment_id}/resume", dependencies=proxied)
     @requires("admin")
@@ -136,7 +173,7 @@ def insights_router(
         """
         deployment = await deployments.resume(deployment_id)
         SUBMISSIONS.labels("resumed").inc()
-        return details_of(deployment, execution, decisions)
+        return shown(deployment)
 
     @router.post("/{deployment_id}/adopt", status_code=204, openapi_extra=DEPLOYMENT_BODY)
     @requires("adopt")
@@ -154,16 +191,33 @@ def insights_router(
 
     @router.delete("/{deployment_id}", status_code=204, dependencies=proxied)
     @requires("admin")
-    @raises(FencedError, NotFoundError)
-    async def delete(deployment_id: str) -> None:
+    @raises(FencedError, NotFoundError, PreconditionFailedError)
+    async def delete(deployment_id: str, if_match: IfMatch = None) -> None:
         """Stop and delete a deployment.
 
-        Insights in other deployments that refer to the deleted insights keep running.
+        Insights in other deployments that refer to the deleted insights keep running. With
+        `If-Match`, the request is refused if the text or the name has changed.
         """
-        await deployments.delete(deployment_id)
+        await deployments.delete(deployment_id, expected_versions(if_match))
         SUBMISSIONS.labels("deleted").inc()
 
     return router
+
+
+async def _with_windows(
+    status: DeploymentStatus, deployment: Deployment, coverage: CoverageReader
+) -> DeploymentStatus:
+    """Add the windows of the latest ticks that began before the first points of their metrics."""
+    live = deployment.live
+    found = await asyncio.gather(*(coverage.at_latest_tick(each.definition) for each in live))
+    windows = {each.uid: window for each, window in zip(live, found, strict=True)}
+    insights = [each.model_copy(update={"window": windows[each.uid]}) for each in status.insights]
+    return status.model_copy(update={"insights": insights})
+
+
+def _tag(response: Response, deployment: Deployment) -> None:
+    """Add the version of a deployment to an answer, as its ETag."""
+    response.headers["ETag"] = entity_tag(version_of(deployment))
 
 
 def _add_check_and_explain(

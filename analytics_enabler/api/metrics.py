@@ -19,6 +19,7 @@ from mistbow.openapi import raises
 
 MAX_LIMIT = 1000
 MAX_SHOWN_VALUES = 100
+MAX_SHOWN_NAMES = 100
 
 Metric = Annotated[str | None, Query(description="Only this metric.")]
 Entity = Annotated[str | None, Query(description="Only metrics or series of this entity.")]
@@ -52,7 +53,11 @@ def metrics_router(
             str | None, Query(description="Only metrics with this attribute (KEY=VALUE).")
         ] = None,
         search: Annotated[
-            str, Query(max_length=200, description="Words of the id, name, description or units.")
+            str,
+            Query(
+                max_length=200,
+                description="Words of the id, name, description, units, attributes or entities.",
+            ),
         ] = "",
         limit: Limit = 100,
         cursor: Cursor = None,
@@ -60,22 +65,24 @@ def metrics_router(
         """Search metrics by metadata, entity, site and attributes, over all sites.
 
         A token with an entity prefix sees the metrics of its entities only, without their labels,
-        which other entities may have.
+        which other entities may have. If a search by words or by an attribute finds nothing, the
+        answer lists the names of the existing attributes.
         """
         prefix = current_caller().entity_prefix
-        wanted = MetricFilter(metric, entity, site, tuple(search.split()), prefix)
+        named = None if label is None else await _with_label(label, prefix)
+        wanted = MetricFilter(metric, entity, site, tuple(search.split()), prefix, named)
+        words = await attributes.words() if wanted.words and not prefix else {}
         nodes, sites = await all_nodes(), fabric_view.site_of_node
-        labelled = None if label is None else await _with_label(label, prefix)
-        if labelled is not None:
-            nodes = [_only(node, labelled) for node in nodes]
-        page = await asyncio.to_thread(find_metrics, nodes, sites, wanted, cursor, limit)
+        page = await asyncio.to_thread(find_metrics, nodes, sites, wanted, cursor, limit, words)
         if prefix:
             return page
+        if page.total == 0 and (wanted.words or label is not None):
+            page.attributes = sorted(await attributes.of())[:MAX_SHOWN_NAMES]
         for each in page.metrics:
             each.labels = some_of(await attributes.of(each.metric))
         return page
 
-    async def _with_label(label: str, prefix: str) -> set[str]:
+    async def _with_label(label: str, prefix: str) -> frozenset[str]:
         """Return the metrics whose recent points have an attribute."""
         name, equals, value = label.partition("=")
         if not equals or prefix:
@@ -83,11 +90,9 @@ def metrics_router(
                 "label: write KEY=VALUE" if not prefix else "label: the token has an entity prefix",
                 hint="Search by metric, entity or words instead.",
             )
-        nodes = await all_nodes()
-        names = {series.metric for node in nodes for series in node.data}
-        return {each for each in names if value in (await attributes.of(each)).get(name, ())}
+        return await attributes.metrics_with(name, value)
 
-    @router.get("/metrics/{metric}/series")
+    @router.get("/metrics/{metric:path}/series")
     @requires("read", by_entity=True)
     @raises(UnavailableError)
     async def list_series(
@@ -121,7 +126,3 @@ def metrics_router(
         return Attributes(attributes=shown)
 
     return router
-
-
-def _only(node: NodeData, metrics: set[str]) -> NodeData:
-    return NodeData(node.node, [one for one in node.data if one.metric in metrics], node.missing)

@@ -82,8 +82,8 @@ def placements_router(
     async def show_fog(at: At = None) -> FogSnapshot:
         """Return the nodes and links of the domain that the schedulers receive.
 
-        The answer also has the states of sites, the fragments, and what flows between sites. With
-        `at`, the view is that of an earlier time, with rounded figures and without `sources`.
+        The answer also has the states of sites, the fragments, and the data flows between sites.
+        With `at`, the view is that of an earlier time, with rounded figures and without `sources`.
         """
         if at is not None:
             return await history.at(at)

@@ -1,11 +1,12 @@
 """The conversion of deployments, reports and decisions to the models of the API."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 
 from analytics.insight_models import (
     Accepted,
     Decision,
+    DeploymentMove,
     DeploymentStatus,
     EndedInsight,
     InsightStatus,
@@ -16,9 +17,11 @@ from analytics.insight_models import (
 )
 from analytics_enabler.decision_log import DecisionLog
 from analytics_enabler.deployments.model import Deployment, Generation
+from analytics_enabler.deployments.versions import version_of
 from analytics_enabler.execution import ExecutionStatus
 from analytics_enabler.execution.lifecycle import StateReport
 from analytics_enabler.execution.reports import InsightReport
+from analytics_enabler.units import unit_of
 from grammar import Diagnostic
 
 SHOWN_DECISIONS = 10
@@ -34,11 +37,14 @@ def accepted(deployment: Deployment, warnings: Sequence[Diagnostic] = ()) -> Acc
         deployment_id=deployment.id,
         insights=[generation.name for generation in deployment.live],
         warnings=[*deployment.warnings, *warnings],
+        version=version_of(deployment),
     )
 
 
-def status_of(deployment: Deployment, execution: ExecutionStatus) -> DeploymentStatus:
-    """Return the status of a deployment, as in a list of deployments."""
+def status_of(
+    deployment: Deployment, execution: ExecutionStatus, units: Mapping[str, str]
+) -> DeploymentStatus:
+    """Return the status of a deployment, as in a list of deployments; ``units``: metric -> unit."""
     report = execution.report(deployment)
     return DeploymentStatus(
         deployment_id=deployment.id,
@@ -54,6 +60,7 @@ def status_of(deployment: Deployment, execution: ExecutionStatus) -> DeploymentS
                 generation,
                 report.insights[generation.uid],
                 execution.remote_reads(generation.group),
+                units,
             )
             for generation in deployment.live
         ],
@@ -61,15 +68,22 @@ def status_of(deployment: Deployment, execution: ExecutionStatus) -> DeploymentS
         lifecycle=_lifecycle(report.state),
         domain=deployment.domain,
         owner=deployment.owner,
+        version=version_of(deployment),
+        amended_at=deployment.amended_at,
+        amended_by=deployment.amended_by,
+        move=_move(deployment),
     )
 
 
 def details_of(
-    deployment: Deployment, execution: ExecutionStatus, decisions: DecisionLog
+    deployment: Deployment,
+    execution: ExecutionStatus,
+    decisions: DecisionLog,
+    units: Mapping[str, str],
 ) -> DeploymentStatus:
     """Return the status of a deployment with its placement, ended insights and decisions."""
     states = execution.report(deployment).ended
-    return status_of(deployment, execution).model_copy(
+    return status_of(deployment, execution, units).model_copy(
         update={
             "placement": [
                 PlacedFragment.model_validate(asdict(each))
@@ -83,6 +97,7 @@ def details_of(
                     until=each.since if each.until is None else each.until,
                     state=states[each.uid].state,
                     missing_sites=list(each.missing_sites),
+                    text=each.definition.text,
                 )
                 for each in deployment.ended
             ],
@@ -102,7 +117,10 @@ def decisions_of(
 
 
 def _insight_status(
-    generation: Generation, report: InsightReport, remote_reads: list[RemoteRead]
+    generation: Generation,
+    report: InsightReport,
+    remote_reads: list[RemoteRead],
+    units: Mapping[str, str],
 ) -> InsightStatus:
     definition = generation.definition
     return InsightStatus(
@@ -124,6 +142,22 @@ def _insight_status(
         silent=report.silent,
         each_point=definition.each_point,
         every_points=definition.counted.every if definition.counted is not None else None,
+        salience=definition.options.salience,
+        unit=unit_of(definition.expression, units),
+    )
+
+
+def _move(deployment: Deployment) -> DeploymentMove | None:
+    move = deployment.pending_move
+    if move is None:
+        return None
+    refusal = move.refusal
+    return DeploymentMove(
+        domain=move.domain,
+        since=move.at,
+        reason=move.reason,
+        refusal=None if refusal is None else refusal.why,
+        refused_at=None if refusal is None else refusal.at,
     )
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from analytics_enabler.deployments.model import Deployment, Generation
+from analytics_enabler.deployments.model import Deployment, DeploymentDeleted, Generation
+from analytics_enabler.deployments.move import Move
 
 
 def merge(own: Deployment, other: Deployment, frontier: int) -> Deployment:
@@ -25,9 +26,26 @@ def merge(own: Deployment, other: Deployment, frontier: int) -> Deployment:
     if switched.switched_at != merged.switched_at:
         merged = _switched(merged, switched, frontier)
     updated_at = max(own.updated_at, other.updated_at)
-    merged = msgspec.structs.replace(merged, updated_at=updated_at)
+    merged = msgspec.structs.replace(merged, updated_at=updated_at, move=_last_move(own, other))
     unchanged = msgspec.structs.replace(own, updated_at=updated_at)
     return own if merged == unchanged else merged
+
+
+def moved_on(deployment: Deployment, deletion: DeploymentDeleted) -> Deployment:
+    """Return a deployment with a move to the domain that its deletion names, if any."""
+    domain = deletion.moved_to or deletion.also_in
+    if domain is None:
+        return deployment
+    reason = "the deployment has moved to this domain"
+    move = Move(domain=domain, reason=reason, at=deletion.at, changed_at=deletion.at)
+    return msgspec.structs.replace(deployment, move=move)
+
+
+def _last_move(own: Deployment, other: Deployment) -> Move | None:
+    """Return the move that changed last, among those from the domain of ``own``."""
+    moves = [own.move, other.move if other.domain == own.domain else None]
+    found = [each for each in moves if each is not None]
+    return max(found, key=lambda each: each.changed_at, default=None)
 
 
 def _amended_at(deployment: Deployment) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from analytics.plan.nodes import Insight
+from analytics_enabler.deployments.move import Move
 from analytics_enabler.groups import Group
 from analytics_enabler.semantics import Definition
 from grammar import Diagnostic
@@ -84,8 +85,10 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
 
     ``paused_at``: the time of the pause; None: the deployment is not paused. ``domain``: the domain
     to which new generations belong. ``amended_at``: the time of the last amendment.
-    ``switched_at``: the time of the last pause or resumption. ``owner``: who submitted it; None: an
-    enabler of an earlier version accepted it.
+    ``amended_by``: the author of this amendment; None: no amendment, or an enabler of an earlier
+    version accepted it. ``switched_at``: the time of the last pause or resumption. ``owner``: who
+    submitted it; None: an enabler of an earlier version accepted it. ``move``: its last move to a
+    larger domain; None: there was none.
     """
 
     id: str
@@ -100,6 +103,13 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     amended_at: int | None = None
     switched_at: int | None = None
     owner: str | None = None
+    amended_by: str | None = None
+    move: Move | None = None
+
+    @property
+    def pending_move(self) -> Move | None:
+        """The move that has begun but has not ended; None: no move."""
+        return None if self.move is None or self.move.is_ended else self.move
 
     @property
     def live(self) -> tuple[Generation, ...]:
@@ -190,7 +200,8 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         generations = tuple(
             msgspec.structs.replace(each, domain=domain) for each in self.generations
         )
-        return msgspec.structs.replace(self, generations=generations, domain=domain)
+        move = self.move if domain == self.domain else None
+        return msgspec.structs.replace(self, generations=generations, domain=domain, move=move)
 
     def settled(self, settlement: Settlement) -> "Deployment":
         """Return the deployment after settling the ended generations whose results are final."""
@@ -250,10 +261,14 @@ class DeploymentSaved(msgspec.Struct, frozen=True, tag="saved"):
 class DeploymentDeleted(msgspec.Struct, frozen=True, tag="deleted"):
     """The event that a deployment was deleted at the time ``at`` (ms).
 
-    0: an enabler of an earlier version stored the event.
+    0: an enabler of an earlier version stored the event. ``moved_to``: the domain that has the
+    deployment now; None: no domain. ``also_in``: the domain that may have the deployment, because
+    its move had begun, and that must delete it too; None: no domain.
     """
 
     at: int = 0
+    moved_to: str | None = None
+    also_in: str | None = None
 
 
 Event = DeploymentSaved | DeploymentDeleted

@@ -1,11 +1,9 @@
 """The deployments of a site: each change is stored before the change takes effect."""
 
 import asyncio
-import hashlib
 import secrets
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Collection
 
 import msgspec
 
@@ -13,7 +11,9 @@ from analytics.plan.orders import Lease
 from analytics_enabler.attributes import RecentAttributes
 from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.decision_log import ENABLER, DecisionKind, DecisionLog, token_author
-from analytics_enabler.deployments.merge import merge
+from analytics_enabler.deployments.changes import changes_of, listed, named
+from analytics_enabler.deployments.deletions import Deletions
+from analytics_enabler.deployments.merge import merge, moved_on
 from analytics_enabler.deployments.model import (
     Deployment,
     DeploymentDeleted,
@@ -22,6 +22,8 @@ from analytics_enabler.deployments.model import (
     Generation,
     Settlement,
 )
+from analytics_enabler.deployments.submissions import accepted, id_of_key, repeated
+from analytics_enabler.deployments.versions import check_version
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.groups import Group
 from analytics_enabler.journal import EventJournal
@@ -41,9 +43,7 @@ from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import (
     ConflictError,
     FencedError,
-    InvalidQueryError,
     NotFoundError,
-    ReusedKeyError,
     UnavailableError,
 )
 
@@ -55,13 +55,6 @@ ResultsFrontier = Callable[[Group], Awaitable[int]]
 
 0: the group has no results.
 """
-
-
-MAX_DELETED = 10_000
-"""The maximum number of deletions that an enabler retains to compare with another enabler's."""
-
-MAX_LISTED = 10
-"""The maximum number of insights that the text of a decision lists."""
 
 
 class Deployments:
@@ -93,8 +86,7 @@ class Deployments:
         self._clock = clock
         self._lock = asyncio.Lock()
         self._by_id: dict[str, Deployment] = {}
-        self._deleted: dict[str, int] = {}
-        """The newest deletions: id -> time (ms), oldest first."""
+        self.deletions = Deletions()
         self._is_current = False
         self._observers: list[Callable[[], None]] = []
         self.version = 0
@@ -123,12 +115,16 @@ class Deployments:
         bare = recent is not None and parsed.has_bare_names
         attributes = await recent.names() if recent is not None and bare else None
         values = await recent.texts() if recent is not None and (bare or has_texts) else None
+        latest = parsed.latest_metrics
+        points = await recent.points(latest) if recent is not None and latest else None
         fabric = self._fabric_view.whole
         sites = None if fabric is None else sites_of(fabric)
         deployed = self._definitions(but=amended) if self.is_loaded else None
+        units = self._catalogue.known_units
         return await asyncio.to_thread(
-            check, parsed, metrics, sites, self._scheduler, deployed, schemas, attributes, values
-        )
+            check, parsed, metrics, sites, self._scheduler, deployed, schemas, attributes, values,
+            points, units,
+        )  # fmt: skip
 
     async def submit(self, queries: str, name: str | None, key: str | None = None) -> Deployment:
         """Deploy new insights, whose results begin after the frontier of the raw stream.
@@ -138,15 +134,15 @@ class Deployments:
         if key is not None:
             # Before the check: an insight that the first request referred to may be deleted by now.
             await self.refresh()
-            if (first := self._by_id.get(_id_of(key))) is not None:
-                return _repeated(first, queries, name)
-        checked = _accepted(await self.check(queries))
+            if (first := self._by_id.get(id_of_key(key))) is not None:
+                return repeated(first, queries, name)
+        checked = accepted(await self.check(queries))
         async with self._lock:
             await self._refresh()
-            new_id = self._unused_id() if key is None else _id_of(key)
+            new_id = self._unused_id() if key is None else id_of_key(key)
             first = self._by_id.get(new_id)
             if first is not None:
-                return _repeated(first, queries, name)
+                return repeated(first, queries, name)
             self._check_limit(checked.definitions, None)
             now = self._clock()
             deployment = Deployment(
@@ -160,16 +156,29 @@ class Deployments:
                 owner=token_author(),
             ).defined_by(checked.definitions, await self._frontier(), await self._scopes())
             await self._append(deployment.id, DeploymentSaved(deployment))
-            insights = _listed(generation.name for generation in deployment.live)
+            insights = listed(generation.name for generation in deployment.live)
             self._record(DecisionKind.DEPLOYMENT_SUBMITTED, deployment, f"submitted: {insights}")
             return deployment
 
-    async def amend(self, deployment_id: str, queries: str, name: str | None) -> Deployment:
-        """Replace the insights of a deployment; insights with an unchanged meaning keep running."""
-        checked = _accepted(await self.check(queries, amended=deployment_id))
+    async def amend(
+        self,
+        deployment_id: str,
+        queries: str,
+        name: str | None,
+        expected: Collection[str] | None = None,
+    ) -> Deployment:
+        """Replace the insights of a deployment; insights with an unchanged meaning keep running.
+
+        ``expected``: the versions that the deployment may have; None: any version. Raises
+        ``PreconditionFailedError`` for another version, unless this text is in force already: the
+        request may be repeated after a lost answer.
+        """
+        checked = accepted(await self.check(queries, amended=deployment_id))
         async with self._lock:
             await self._refresh()
             old = self.find(deployment_id)
+            if (old.queries, old.name) != (queries, old.name if name is None else name):
+                check_version(old, expected)
             self._check_limit(checked.definitions, old)
             now = self._clock()
             amended = msgspec.structs.replace(
@@ -179,9 +188,10 @@ class Deployments:
                 warnings=checked.problems,
                 updated_at=now,
                 amended_at=now,
+                amended_by=token_author(),
             )
             await self._append(deployment_id, DeploymentSaved(amended))
-            changes = _changes(old, amended)
+            changes = changes_of(old, amended)
             self._record(DecisionKind.DEPLOYMENT_AMENDED, amended, f"amended: {changes}")
             return amended
 
@@ -221,30 +231,43 @@ class Deployments:
             self._record(DecisionKind.DEPLOYMENT_RESUMED, resumed, "resumed")
             return resumed
 
-    async def delete(self, deployment_id: str) -> None:
+    async def delete(self, deployment_id: str, expected: Collection[str] | None = None) -> None:
         """Stop and delete a deployment.
 
         Insights in other deployments that refer to the deleted insights keep running, because
-        references are resolved when a text is deployed.
+        references are resolved when a text is deployed. ``expected``: the versions that the
+        deployment may have; None: any version. Raises ``PreconditionFailedError`` for another
+        version.
         """
         async with self._lock:
             await self._refresh()
             deleted = self.find(deployment_id)
-            await self._append(deployment_id, DeploymentDeleted(self._clock()))
+            check_version(deleted, expected)
+            move = deleted.move
+            also_in = move.domain if move is not None and move.is_unsettled else None
+            await self._append(deployment_id, DeploymentDeleted(self._clock(), also_in=also_in))
             self._record(DecisionKind.DEPLOYMENT_DELETED, deleted, "deleted")
 
-    async def release(self, deployment_id: str, domain: str, why: str) -> None:
-        """Delete a deployment that the enabler of another domain has adopted."""
+    async def change(
+        self, deployment_id: str, event_for: Callable[[Deployment | None], Event | None]
+    ) -> bool:
+        """Store the event that a function returns for the present state of a deployment.
+
+        The function receives None if there is no such deployment, and returns None to change
+        nothing. Returns whether an event was stored.
+        """
         async with self._lock:
             await self._refresh()
-            passed_on = self.find(deployment_id)
-            await self._append(deployment_id, DeploymentDeleted(self._clock()))
-            what = f"passed on to the domain {domain}"
-            self._record(DecisionKind.DEPLOYMENT_DELETED, passed_on, what, why, ENABLER)
+            event = event_for(self._by_id.get(deployment_id))
+            if event is not None:
+                await self._append(deployment_id, event)
+            return event is not None
 
     async def settle(self, settlement: Settlement) -> None:
         """Settle and store the ended generations whose results are final."""
         async with self._lock:
+            # An event whose outcome is unknown, such as a deletion, may be stored.
+            await self._refresh()
             for deployment in self.all():
                 settled = deployment.settled(settlement)
                 if settled is not deployment:
@@ -279,22 +302,25 @@ class Deployments:
             if isinstance(event, DeploymentSaved):
                 is_known = present == event.deployment
             else:
-                is_known = present is None and self.deleted_at(deployment_id) >= event.at
+                known = self.deletions.find(deployment_id)
+                is_known = present is None and (known == event or known.at > event.at)
             if not is_known:
                 await self._append(deployment_id, event)
 
     async def adopt(self, deployment: Deployment) -> None:
         """Deploy a deployment that another enabler accepted, or add its changes to it.
 
-        A deployment that was deleted here after the last of these changes remains deleted.
+        A deployment that was deleted here after the last of these changes remains deleted. If the
+        deployment has moved to a larger domain, the changes move to that domain too.
         """
         async with self._lock:
             await self._refresh()
             present = self._by_id.get(deployment.id)
             if present is None:
-                if self.deleted_at(deployment.id) > deployment.updated_at:
+                deletion = self.deletions.find(deployment.id)
+                if deletion.at > deployment.updated_at:
                     return
-                adopted = deployment.in_domain(self._domain)
+                adopted = moved_on(deployment.in_domain(self._domain), deletion)
             else:
                 adopted = merge(present, deployment, await self._frontier())
             if adopted is present:
@@ -305,16 +331,8 @@ class Deployments:
             if present is None:
                 self._record(DecisionKind.DEPLOYMENT_SUBMITTED, adopted, what, why, ENABLER)
             else:
-                what, why = f"amended: {_changes(present, adopted)}", f"{why} during a split"
+                what, why = f"amended: {changes_of(present, adopted)}", f"{why} during a split"
                 self._record(DecisionKind.DEPLOYMENT_AMENDED, adopted, what, why, ENABLER)
-
-    def deleted_at(self, deployment_id: str) -> int:
-        """Return the time (ms) of the deletion of a deployment; 0: not deleted, or long ago."""
-        return self._deleted.get(deployment_id, 0)
-
-    def deleted(self) -> list[str]:
-        """Return the ids of the deployments that were deleted lately."""
-        return list(self._deleted)
 
     @property
     def current_lease(self) -> Lease | None:
@@ -389,7 +407,7 @@ class Deployments:
         try:
             await self._journal.append(deployment_id, event, self._clock())
         except BaseException:
-            # The event may have been stored all the same, so it must be read before the next one.
+            # The event may have been stored nevertheless, so it must be read before the next one.
             self._is_current = False
             raise
         self._apply(deployment_id, event)
@@ -403,9 +421,8 @@ class Deployments:
         why: str = "a request",
         by: str | None = None,
     ) -> None:
-        name = "" if deployment.name is None else f" ({deployment.name})"
-        what = f"the deployment {deployment.id}{name} is {what}"
         author = token_author() if by is None else by
+        what = f"{named(deployment)} is {what}"
         self._decisions.record(kind, deployment.id, what=what, why=why, by=author)
 
     def _notify(self) -> None:
@@ -417,12 +434,10 @@ class Deployments:
         match event:
             case DeploymentSaved(deployment):
                 self._by_id[deployment_id] = deployment
-                self._deleted.pop(deployment_id, None)
-            case DeploymentDeleted(at):
+                self.deletions.remove(deployment_id)
+            case DeploymentDeleted():
                 self._by_id.pop(deployment_id, None)
-                self._deleted[deployment_id] = at
-                if len(self._deleted) > MAX_DELETED:
-                    del self._deleted[next(iter(self._deleted))]
+                self.deletions.add(deployment_id, event)
 
     def _check_limit(self, added: tuple[Definition, ...], replaced: Deployment | None) -> None:
         others = sum(len(d.live) for d in self.all() if d is not replaced)
@@ -436,58 +451,3 @@ class Deployments:
         while (candidate := f"d-{secrets.token_hex(4)}") in self._by_id:
             pass
         return candidate
-
-
-def _listed(names: Iterable[str]) -> str:
-    """Return the first names as a text.
-
-    >>> _listed("abc"), _listed(map(str, range(13))).endswith("8, 9 and 3 more")
-    ('a, b, c', True)
-    """
-    found = list(names)
-    more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
-    return ", ".join(found[:MAX_LISTED]) + more
-
-
-def _changes(old: Deployment, new: Deployment) -> str:
-    """Return the insights that an amendment added, changed and removed, as a text."""
-    former = {each.name: each.uid for each in old.live}
-    present = {each.name: each.uid for each in new.live}
-    changes = {
-        "new": [name for name in present if name not in former],
-        "changed": [name for name in present if former.get(name, present[name]) != present[name]],
-        "removed": [name for name in former if name not in present],
-    }
-    parts = [f"{change} {_listed(names)}" for change, names in changes.items() if names]
-    return "; ".join(parts) or "no insight has another meaning"
-
-
-def _id_of(key: str) -> str:
-    # The id identifies a repetition, so only the deployment must be stored.
-    return f"d-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
-
-
-def _repeated(first: Deployment, queries: str, name: str | None) -> Deployment:
-    """Return the deployment ``first`` of an earlier request with the same idempotency key.
-
-    Raises ``ReusedKeyError`` if the queries or the name of the two requests differ.
-    """
-    if (first.queries, first.name) != (queries, name):
-        raise ReusedKeyError(
-            f"this Idempotency-Key was already used for other insights, in the deployment "
-            f"{first.id}",
-            hint="Use a new key for each submission, and the same key to repeat it.",
-        )
-    return first
-
-
-def _accepted(checked: Checked) -> Checked:
-    if checked.ok:
-        return checked
-    errors = [problem for problem in checked.problems if problem.severity == "error"]
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    raise InvalidQueryError(
-        f"line {errors[0].line}, column {errors[0].column}: {errors[0].message}{more}",
-        hint=errors[0].hint,
-        details=[asdict(problem) for problem in checked.problems],
-    )

@@ -8,6 +8,7 @@ import msgspec
 from analytics.plan.orders import Lease
 from mistbow.auth.identity import IdentityFile
 from mistbow.client.agent import AsyncAgentClient
+from mistbow.domains import Selector
 from mistbow.errors import MistbowError
 from mistbow.fabric import Enabler
 from mistbow.runtime.periodic import PeriodicTask, Schedule
@@ -21,21 +22,23 @@ _PERIOD_S = 1.0
 class EnablerAnnouncer:
     """Announces the enabler while it has a lease, and reports when it stops.
 
-    ``lease``: returns the lease of the enabler on its domain; None while the enabler starts, or is
-    fenced. ``is_active``: returns whether the enabler is active. ``identity``: of the enabler;
-    None: it has none.
+    ``sites``: returns the sites of its domain. ``lease``: returns the lease of the enabler on its
+    domain; None while the enabler starts, or is fenced. ``is_active``: returns whether the enabler
+    is active. ``identity``: the identity of the enabler; None: no identity.
     """
 
     def __init__(
         self,
         agent: AsyncAgentClient,
         enabler: Enabler,
+        sites: Callable[[], Selector],
         lease: Callable[[], Lease | None],
         is_active: Callable[[], bool],
         identity: IdentityFile | None = None,
     ) -> None:
         self._agent = agent
         self._enabler = enabler
+        self._sites = sites
         self._lease = lease
         self._is_active = is_active
         self._identity = identity
@@ -53,6 +56,7 @@ class EnablerAnnouncer:
         if lease is not None:
             enabler = msgspec.structs.replace(
                 self._enabler,
+                sites=self._sites(),
                 generation=lease.generation,
                 epoch=lease.epoch,
                 is_active=self._is_active(),

@@ -1,6 +1,6 @@
 """The enablers of the fabric, and the domain to which a deployment belongs."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from analytics_enabler.domains.sources import sources_of
@@ -29,9 +29,11 @@ class KnownEnabler:
 
 
 class DomainDirectory:
-    """The domains of the fabric; ``domain`` and ``selector``: those of this enabler."""
+    """The domains of the fabric; ``domain``, ``selector``: the name and the sites of this one."""
 
-    def __init__(self, domain: str, selector: Selector, fabric_view: FabricView) -> None:
+    def __init__(
+        self, domain: str, selector: Callable[[], Selector], fabric_view: FabricView
+    ) -> None:
         self.domain = domain
         self._selector = selector
         self._fabric_view = fabric_view
@@ -39,7 +41,7 @@ class DomainDirectory:
     @property
     def is_alone(self) -> bool:
         """Whether this domain is the only domain, and has all sites."""
-        return self._selector == ALL_SITES and not self.other_domains()
+        return self._selector() == ALL_SITES and not self.other_domains()
 
     def check_owned(self, definitions: Iterable[Definition]) -> None:
         """Raise ``ConflictError`` if insights read sites outside the domain of this enabler."""
@@ -84,7 +86,7 @@ class DomainDirectory:
         fabric = self._fabric_view.whole
         if fabric is None:
             return None
-        own = _members(self._selector, fabric)
+        own = _members(self._selector(), fabric)
         found = [
             (len(members), name)
             for name, selector in self._selectors().items()
@@ -94,7 +96,7 @@ class DomainDirectory:
 
     def _selectors(self) -> dict[str, Selector]:
         """Return domain -> sites, for this domain and all others."""
-        domains = {self.domain: self._selector}
+        domains = {self.domain: self._selector()}
         for each in self.others():
             domains.setdefault(each.enabler.domain, each.enabler.sites)
         return domains

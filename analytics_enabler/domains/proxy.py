@@ -16,9 +16,10 @@ from analytics_enabler.limits import MAX_RESULTS_WAIT_S
 from analytics_enabler.semantics import Definition
 from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import Caller, current_caller
+from mistbow.client.bounded_answers import IN_PARTS
 from mistbow.client.connections import async_transport
 from mistbow.client.credentials import ServiceCredentials, UnverifiedServiceError
-from mistbow.errors import NotFoundError, UnavailableError
+from mistbow.errors import FencedError, NotFoundError, UnavailableError
 from mistbow.telemetry import get_logger
 from mistbow.tls import client_context
 from mistbow.trust_settings import TokenSettings
@@ -31,14 +32,17 @@ PROXIED_TO = "Mistbow-Domain"
 _BY_STANDBY = "Mistbow-Standby"
 """The header of a request that a standby proxied to the active enabler of its domain."""
 
-_HEADERS = ("accept", "content-type", "idempotency-key", "last-event-id")
+_HEADERS = ("accept", "content-type", "idempotency-key", "if-match", "last-event-id")
 _ANSWER_HEADERS = (
-    *("content-type", "cache-control"),
+    *("content-type", "cache-control", "etag"),
     *("content-disposition", "mistbow-missing-sites"),
 )
 _TIMEOUT = httpx.Timeout(30.0, connect=2.0)
 _RESULTS_TIMEOUT = httpx.Timeout(30.0 + MAX_RESULTS_WAIT_S, connect=2.0)
 _LIST_TIMEOUT = httpx.Timeout(3.0, connect=1.0)
+_TRANSIENT = frozenset({408, 421, 425, 429})
+"""The statuses from 400 to 499 after which a repetition of the same request may succeed."""
+
 _FOLLOW_TIMEOUT = httpx.Timeout(45.0, connect=2.0)
 _LIMITS = httpx.Limits(max_connections=200, max_keepalive_connections=20)
 
@@ -53,6 +57,10 @@ class Proxied(Exception):  # noqa: N818 - not an error: it ends a request with a
 
 class EnablerUnreachableError(UnavailableError):
     """Another enabler is unreachable, and has received nothing of a request."""
+
+
+class EnablerRefusedError(UnavailableError):
+    """Another enabler has refused a request, and refuses each repetition of it."""
 
 
 _RESUBMITTING = Caller("of a standby", frozenset(), signatures=None)
@@ -165,7 +173,8 @@ class DomainProxy:
     async def adopt(self, to: KnownEnabler, deployment: Deployment) -> None:
         """Submit a deployment of this enabler to another enabler under the same id.
 
-        Raises ``UnavailableError`` if that enabler does not accept the deployment.
+        Raises ``EnablerRefusedError`` if that enabler refuses the deployment, and
+        ``UnavailableError`` if it does not answer, or fails.
         """
         body = msgspec.json.encode(deployment)
         path = f"/api/insights/{quote(deployment.id, safe='')}/adopt"
@@ -173,24 +182,37 @@ class DomainProxy:
         client = self._client(to)
         try:
             answer = await client.post(path, content=body, headers=headers, timeout=_TIMEOUT)
-            answer.raise_for_status()
         except httpx.HTTPError as error:
             raise UnavailableError(_silent(to, error)) from error
+        _check(to, answer, "the deployment")
+
+    async def has(self, to: KnownEnabler, deployment_id: str) -> bool | None:
+        """Return whether another enabler has a deployment; None: it did not answer this."""
+        path = f"/api/insights/{quote(deployment_id, safe='')}"
+        headers = {**caller_headers(_RESUBMITTING), PROXIED_TO: to.enabler.domain}
+        try:
+            answer = await self._client(to).get(path, headers=headers, timeout=_LIST_TIMEOUT)
+        except httpx.HTTPError:
+            return None
+        if answer.status_code == NotFoundError.status:
+            return False
+        return True if answer.is_success else None
 
     async def delete(self, to: KnownEnabler, deployment_id: str) -> None:
         """Delete a deployment at another enabler, unless it is deleted there.
 
-        Raises ``UnavailableError`` if that enabler does not delete the deployment.
+        Raises ``EnablerRefusedError`` if that enabler refuses the deletion, and
+        ``UnavailableError`` if it does not answer, or fails.
         """
         path = f"/api/insights/{quote(deployment_id, safe='')}"
         # A person has deleted it at this enabler.
         headers = {**caller_headers(_RESUBMITTING), PROXIED_TO: to.enabler.domain}
         try:
             answer = await self._client(to).delete(path, headers=headers, timeout=_TIMEOUT)
-            if answer.status_code != NotFoundError.status:
-                answer.raise_for_status()
         except httpx.HTTPError as error:
             raise UnavailableError(_silent(to, error)) from error
+        if answer.status_code != NotFoundError.status:
+            _check(to, answer, "the deletion")
 
     async def _deployments_of(self, domain: str) -> list[DeploymentStatus] | None:
         enabler = self.directory.active(domain)
@@ -224,6 +246,7 @@ class DomainProxy:
                 **marks,
                 "Accept-Encoding": "identity",
             },
+            extensions=IN_PARTS,
             content=await request.body(),
             timeout=_FOLLOW_TIMEOUT if is_feed else _RESULTS_TIMEOUT if is_read else _TIMEOUT,
         )
@@ -263,6 +286,28 @@ async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
 def is_proxied(headers: Mapping[str, str]) -> bool:
     """Return whether another enabler has proxied a request."""
     return PROXIED_TO in headers
+
+
+def _check(to: KnownEnabler, answer: httpx.Response, what: str) -> None:
+    """Raise the error of an unsuccessful answer to the request ``what``."""
+    if answer.is_success:
+        return
+    code, message = _error_of(answer)
+    enabler = f"the enabler of the domain {to.enabler.domain} at {to.enabler.url}"
+    why = f"{enabler} refuses {what} ({answer.status_code}): {message}"
+    is_permanent = answer.is_client_error and answer.status_code not in _TRANSIENT
+    if is_permanent and code != FencedError.code:
+        raise EnablerRefusedError(why)
+    raise UnavailableError(why)
+
+
+def _error_of(answer: httpx.Response) -> tuple[str, str]:
+    """Return the code and the message of an error that an enabler answers."""
+    try:
+        error = answer.json()["error"]
+        return str(error["code"]), str(error["message"])
+    except (ValueError, KeyError, TypeError):
+        return "", answer.reason_phrase or "no reason"
 
 
 def _silent(to: KnownEnabler, error: Exception) -> str:

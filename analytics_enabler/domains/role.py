@@ -81,7 +81,13 @@ class DomainRole:
 
         A standby copies the state of the active enabler.
         """
-        await self._fabric_view.refresh()
+        try:
+            await self._fabric_view.refresh()
+        except MistbowError:
+            if not self.is_active:
+                # Nothing was seen meanwhile, so the silence of other enablers is no evidence.
+                self._since = self._timer()
+            raise
         self._note_rivals()
         active = self._directory.active(self._directory.domain)
         match self.state:

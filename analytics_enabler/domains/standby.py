@@ -1,10 +1,11 @@
 """The copy of an active enabler's state at the site of its standby."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from analytics.plan.orders import Lease
-from analytics_enabler.deployments.merge import merge
+from analytics_enabler.deployments.merge import merge, moved_on
 from analytics_enabler.deployments.model import (
+    Deployment,
     DeploymentDeleted,
     DeploymentSaved,
     Event,
@@ -87,7 +88,7 @@ class StandbyCopy:
         for group, text in placements.items():
             await self._placements.copy(group, group_placement_from_json(text))
         copied: dict[str, Event] = {key: event_from_json(text) for key, text in deployments.items()}
-        changes: set[str] = set()
+        changes: dict[str, Deployment | None] = {}
         if is_first:
             for group in {each.group.id for each in self._placements.all()} - placements.keys():
                 await self._placements.copy(group, None)
@@ -99,36 +100,44 @@ class StandbyCopy:
         # The changes are retained here until the active enabler has stored them.
         self._of = None if changes else (active.site, active.enabler.generation)
 
-    def _changes(self, known: Mapping[str, Event]) -> set[str]:
-        """Return the ids of the deployments whose changes here the active enabler lacks."""
-        changed = set()
+    def _changes(self, known: Mapping[str, Event]) -> dict[str, Deployment | None]:
+        """Return the changes here that the active enabler lacks: id -> deployment; None: deleted.
+
+        A deployment that was moved here, and amended there later, moves with its amendment.
+        """
+        changed: dict[str, Deployment | None] = {}
         for deployment in self._deployments.all():
             match known.get(deployment.id):
                 case DeploymentSaved(theirs):
                     is_changed = merge(theirs, deployment, 0) is not theirs
-                case DeploymentDeleted(at):
+                case DeploymentDeleted(at=at):
                     is_changed = deployment.updated_at > at > 0
                 case _:
                     is_changed = True
             if is_changed:
-                changed.add(deployment.id)
-        for deleted in self._deployments.deleted():
-            event = known.get(deleted)
-            if isinstance(event, DeploymentSaved):
-                at = self._deployments.deleted_at(deleted)
-                if at > event.deployment.updated_at:
-                    changed.add(deleted)
+                changed[deployment.id] = deployment
+        for deleted in self._deployments.deletions.ids():
+            event, deletion = known.get(deleted), self._deployments.deletions.find(deleted)
+            if not isinstance(event, DeploymentSaved):
+                continue
+            theirs = event.deployment
+            if deletion.at > theirs.updated_at:
+                changed[deleted] = None
+            elif (merged := merge(theirs, moved_on(theirs, deletion), 0)) is not theirs:
+                changed[deleted] = merged
         return changed
 
-    async def _resubmit(self, active: KnownEnabler, changes: Collection[str]) -> None:
+    async def _resubmit(
+        self, active: KnownEnabler, changes: Mapping[str, Deployment | None]
+    ) -> None:
         """Send the active enabler the changes that it lacks.
 
         A change that it refuses remains stored here, and is sent again at the next update.
         """
-        for deployment in sorted(changes):
+        for deployment, change in sorted(changes.items()):
             try:
-                if self._deployments.has(deployment):
-                    await self._proxy.adopt(active, self._deployments.find(deployment))
+                if change is not None:
+                    await self._proxy.adopt(active, change)
                 else:
                     await self._proxy.delete(active, deployment)
             except UnavailableError as error:

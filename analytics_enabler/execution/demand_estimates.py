@@ -4,7 +4,8 @@ import asyncio
 import statistics
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -18,6 +19,7 @@ from analytics_enabler.execution.rate_meter import FragmentRates
 from analytics_enabler.execution.source_quality import SourceQualities
 from analytics_enabler.execution.worker_reconcilers import WorkerReconcilers
 from analytics_enabler.scheduling.cost_model.hysteresis import stable_cost
+from analytics_enabler.scheduling.cost_model.last_demands import LastDemands
 from analytics_enabler.scheduling.cost_model.model import (
     MIN_CHECKED,
     CostModel,
@@ -32,7 +34,7 @@ PERIOD_S = 5.0
 """The interval (s) at which the cost model learns."""
 
 MIN_SPAN_S = 45.0
-"""The time (s) after which the measurement of a fragment counts: its start takes more."""
+"""The time (s) after which a measurement counts: a start needs more CPU time."""
 
 RATES_PERIOD_S = 30.0
 """The interval (s) at which the series and their rates are measured."""
@@ -62,11 +64,14 @@ class DemandEstimates:
         self._on_change = on_change
         self._monotonic = monotonic
         self._model = CostModel()
+        self._last_demands = LastDemands(monotonic)
         self._series = SeriesIndex()
         self._series_rates: SeriesRates = {}
         self._rates_at: float | None = None
         self._sites: frozenset[str] = frozenset()
         self._demands: dict[str, FragmentCost] = {}
+        self.present_cores: Mapping[str, float] = {}
+        """Fragment -> the cores that it demands now, without hysteresis."""
         self._checks: dict[tuple[str, str], tuple[int, float]] = {}
         """(worker, fragment) -> the checked points so far, and the CPU time (s) of the checks."""
         self._first: OrderedDict[str, FragmentCost] = OrderedDict()
@@ -82,21 +87,25 @@ class DemandEstimates:
     def demand(self, fragment: Fragment) -> FragmentCost:
         """Return the demand of a fragment for the schedulers: measured, else estimated.
 
-        Until a worker is calibrated, the demand is the same for all fragments of a kind.
+        Until a worker is calibrated, the demand is the same for all fragments of a kind. It differs
+        clearly from the last demand, or is equal to it.
         """
+        return stable_cost(self._present(fragment), self._demands.get(fragment.id))
+
+    def _present(self, fragment: Fragment) -> FragmentCost:
+        """Return the present demand of a fragment."""
         constant = demand_of(fragment)
         if not self._model.is_calibrated:
             return FragmentCost(cores=constant.cores, memory_mb=constant.memory_mb)
         found = self.measured(fragment) or self._not_measured(fragment)
-        # A fragment needs this memory again when it starts, whatever it uses later.
-        cost = FragmentCost(
+        # A fragment needs this memory again when it restarts, even if it uses less now.
+        return FragmentCost(
             cores=found.cores,
             memory_mb=constant.memory_mb,
             points_per_s=found.points_per_s,
             bytes_per_s=found.bytes_per_s,
             check_core_s=self.estimated(fragment).check_core_s,
         )
-        return stable_cost(cost, self._demands.get(fragment.id))
 
     def estimated(self, fragment: Fragment) -> FragmentCost:
         """Return the estimate of the cost model, whether the fragment runs or not."""
@@ -104,57 +113,64 @@ class DemandEstimates:
         return self._model.estimate(fragment, self._work(fragment), worker)
 
     def _not_measured(self, fragment: Fragment) -> FragmentCost:
-        """Return the estimate; a delayed fragment needs at least what it takes for its progress."""
-        found = self.estimated(fragment)
-        least = [
-            rates.least_cores or 0.0
-            for _, version, rates in self._running(fragment)
-            if version == fragment.fingerprint
-        ]
-        return msgspec.structs.replace(found, cores=max(found.cores or 0.0, *least, 0.0))
+        """Return the estimate, or the last demand if it is higher.
+
+        A delayed fragment needs at least the cores that it uses for its progress.
+        """
+        cores = self._last_demands.expected(fragment.fingerprint, self._reference_cores(fragment))
+        cores *= self._model.slowness(self._worker_of(fragment))
+        least = max((cores for _, cores in self._least_cores(fragment)), default=0.0)
+        return msgspec.structs.replace(self.estimated(fragment), cores=max(cores, least))
+
+    def _reference_cores(self, fragment: Fragment) -> float:
+        """Return the estimated cores on the reference machine."""
+        slowness = self._model.slowness(self._worker_of(fragment))
+        return (self.estimated(fragment).cores or 0.0) / slowness
+
+    def _least_cores(self, fragment: Fragment) -> Iterator[tuple[str, float]]:
+        """Yield worker and the cores that a delayed fragment needs there at least."""
+        for found in self._running(fragment):
+            if found.version == fragment.fingerprint and found.rates.least_cores is not None:
+                yield found.worker, found.rates.least_cores
 
     def measured(self, fragment: Fragment) -> FragmentCost | None:
         """Return the measured demand of a fragment; None: not on time for ``MIN_SPAN_S`` yet.
 
-        A fragment that waits for data, replays them or is delayed takes less or more than it needs,
-        and one without a micro-batch takes nothing yet.
+        The usage of a fragment that waits for data, replays data or is delayed differs from its
+        demand, and a fragment without a micro-batch has no usage yet.
         """
-        found = self._rates_of(fragment)
-        return None if found is None else _cost(*found)
+        found = self._measurement(fragment)
+        return None if found is None else _cost(found)
 
     def measured_version(self, fragment: Fragment) -> FragmentCost | None:
-        """Return what the running version of a fragment takes, whatever version is planned.
+        """Return the measured demand of the running version of a fragment.
 
-        None: it has not run on time for ``MIN_SPAN_S``.
+        Another version may be planned. None: it has not run on time for ``MIN_SPAN_S``.
         """
-        for status, _, rates in self._timely(fragment):
-            return _cost(status, rates)
+        for found in self._timely(fragment):
+            return _cost(found)
         return None
 
-    def _rates_of(self, fragment: Fragment) -> tuple[FragmentStatus, FragmentRates] | None:
-        for status, version, rates in self._timely(fragment):
-            if version == fragment.fingerprint:
-                return status, rates
+    def _measurement(self, fragment: Fragment) -> "_Measurement | None":
+        for found in self._timely(fragment):
+            if found.version == fragment.fingerprint:
+                return found
         return None
 
-    def _timely(
-        self, fragment: Fragment
-    ) -> Iterator[tuple[FragmentStatus, str | None, FragmentRates]]:
-        """Yield status, version and rates of a fragment that has run on time."""
+    def _timely(self, fragment: Fragment) -> Iterator["_Measurement"]:
+        """Yield the measurements of a fragment that has run on time."""
         for found in self._running(fragment):
-            if found[2].is_on_time(fragment.grain_ms, is_feed=reads_feed(fragment)):
+            if found.rates.is_on_time(fragment.grain_ms, is_feed=reads_feed(fragment)):
                 yield found
 
-    def _running(
-        self, fragment: Fragment
-    ) -> Iterator[tuple[FragmentStatus, str | None, FragmentRates]]:
-        """Yield status, version and rates of a fragment that has run for ``MIN_SPAN_S``."""
+    def _running(self, fragment: Fragment) -> Iterator["_Measurement"]:
+        """Yield the measurements of a fragment that has run for ``MIN_SPAN_S``."""
         for reconciler in self._workers.all():
             status = reconciler.observed.get(fragment.id)
             meter = reconciler.meters.get(fragment.id)
             rates = None if meter is None else meter.rates(MIN_SPAN_S)
             if status is not None and meter is not None and rates is not None:
-                yield status, meter.version, rates
+                yield _Measurement(reconciler.worker.name, status, meter.version, rates)
 
     def first_estimate(self, fragment: Fragment) -> FragmentCost | None:
         """Return the estimate that was made before the fragment was measured."""
@@ -177,7 +193,7 @@ class DemandEstimates:
         return {name: statistics.median(each) for name, each in errors.items() if each}
 
     def settle(self) -> None:
-        """Store the demands of the planned fragments, from which later demands differ clearly."""
+        """Store the demands of the planned fragments, with which later demands are compared."""
         self._demands = {fragment.id: self.demand(fragment) for fragment in self.fragments()}
 
     async def update(self) -> None:
@@ -190,12 +206,16 @@ class DemandEstimates:
         for name, observation in self._observations():
             self._model.observe(name, observation)
         self._observe_checks()
+        self._note_demands()
         await asyncio.to_thread(self._model.learn, self._monotonic())
         sites = {site for each in self.fragments() for site in _sites_of(each)}
         if await self._qualities.refresh(sites):
             self._on_change()
+        present = {fragment.id: self._present(fragment) for fragment in self.fragments()}
+        self.present_cores = {id: each.cores for id, each in present.items() if each.cores}
         if any(
-            self.demand(fragment) != self._demands.get(fragment.id) for fragment in self.fragments()
+            stable_cost(each, self._demands.get(id)) != self._demands.get(id)
+            for id, each in present.items()
         ):
             self.version += 1
             self._on_change()
@@ -213,11 +233,11 @@ class DemandEstimates:
     def _observations(self) -> Iterator[tuple[str, Observation]]:
         now = self._monotonic()
         for fragment in self.fragments():
-            found, worker = self._rates_of(fragment), self._worker_of(fragment)
+            found, worker = self._measurement(fragment), self._worker_of(fragment)
             reconciler = None if worker is None else self._workers.get(worker)
             if found is None or reconciler is None or not reconciler.worker.speed:
                 continue
-            rates = found[1]
+            rates = found.rates
             work = self._work(fragment).as_measured(rates.rows, rates.batches)
             observation = Observation(
                 worker=reconciler.worker.name,
@@ -228,6 +248,18 @@ class DemandEstimates:
                 seen_at_s=now,
             )
             yield fragment.fingerprint, observation
+
+    def _note_demands(self) -> None:
+        """Store the demands of the fragments, for times without a measurement."""
+        for fragment in self.fragments():
+            version, estimated = fragment.fingerprint, self._reference_cores(fragment)
+            if (found := self._measurement(fragment)) is not None:
+                cores = found.rates.cores / self._model.slowness(found.worker)
+                self._last_demands.observe_measurement(version, estimated, cores)
+                continue
+            for worker, least in self._least_cores(fragment):
+                cores = least / self._model.slowness(worker)
+                self._last_demands.observe_minimum(version, estimated, cores)
 
     def _observe_checks(self) -> None:
         former, self._checks = self._checks, {}
@@ -256,13 +288,15 @@ class DemandEstimates:
         sites |= self._sites if is_recent else frozenset()
         self._rates_at, self._sites = now, sites
         series = await self._catalogue.series()
-        if series is not None:
-            self._series = series
         rates = await self._rates.metric_rates(sorted(sites))
+        if series is not None:
+            active = {key: each.entities for key, each in rates.items() if each.entities}
+            self._series = series.restricted(active)
         # A metric without a point among the last ones is rare.
         measured = {site for site, _ in rates}
+        points_per_s = {key: each.points_per_s for key, each in rates.items()}
         self._series_rates = {
-            (site, metric): rates.get((site, metric), 0.0) / count
+            (site, metric): points_per_s.get((site, metric), 0.0) / count
             for (site, metric), count in self._series.counts.items()
             if site in measured
         }
@@ -281,12 +315,22 @@ class DemandEstimates:
         return [each for tasks in self._planner.tasks.values() for each in tasks.values()]
 
 
-def _cost(status: FragmentStatus, rates: FragmentRates) -> FragmentCost:
+@dataclass(frozen=True, slots=True)
+class _Measurement:
+    """The status and the rates of the running version of a fragment on a worker."""
+
+    worker: str
+    status: FragmentStatus
+    version: str | None
+    rates: FragmentRates
+
+
+def _cost(found: _Measurement) -> FragmentCost:
     return FragmentCost(
-        cores=rates.cores,
-        memory_mb=status.memory_mb,
-        points_per_s=rates.rows,
-        bytes_per_s=rates.written_bytes,
+        cores=found.rates.cores,
+        memory_mb=found.status.memory_mb,
+        points_per_s=found.rates.rows,
+        bytes_per_s=found.rates.written_bytes,
     )
 
 

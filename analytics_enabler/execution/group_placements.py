@@ -13,7 +13,7 @@ from analytics_enabler.journal import EventJournal
 from mistbow.clock import Clock
 
 CHECKED_STEP = 0.1
-"""The smallest change of a share of checked points that is ordered."""
+"""The smallest change of a share of checked points that is sent to workers."""
 
 
 class GroupPlacement(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class GroupPlacement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _is_near(share: float, former: float | None) -> bool:
-    """Return whether the change of a share is too small for an order; 0 and 1 are exact."""
+    """Return whether the change of a share is too small to be sent; 0 and 1 are exact."""
     return former is not None and abs(share - former) < CHECKED_STEP and 0 < share < 1
 
 
@@ -131,7 +131,7 @@ class GroupPlacements:
         try:
             await self._journal.append(group, placement, self._clock())
         except BaseException:
-            # The event may have been stored all the same, so it must be read before the next one.
+            # The event may have been stored nevertheless, so it must be read before the next one.
             self._is_current = False
             raise
         self._apply(group, placement)

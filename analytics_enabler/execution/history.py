@@ -15,6 +15,7 @@ from analytics_enabler.groups import Group
 from analytics_enabler.scheduling.driver.driver import PlacementDriver
 from analytics_enabler.scheduling.driver.elasticity import HotSpot
 from analytics_enabler.scheduling.driver.jobs import request_name_of
+from mistbow.first_names import first_names
 
 MAX_LISTED = 10
 """The maximum number of fragments that the text of a decision lists."""
@@ -101,7 +102,7 @@ class ExecutionHistory:
                     changes[DecisionKind.FRAGMENT_MOVED, why].append(moved)
             for (kind, why), fragments in changes.items():
                 verb = kind.removeprefix("fragment_")
-                what = f"fragments of {group.id} are {verb}: {_listed(fragments)}"
+                what = f"fragments of {group.id} are {verb}: {first_names(fragments, MAX_LISTED)}"
                 by = f"scheduler {group.scheduler}"
                 self._decisions.record(kind, group.id, what=what, why=why, by=by)
 
@@ -145,7 +146,7 @@ class ExecutionHistory:
         cut: dict[str, str] = {}
         for name, site in {**self._seen, **workers.available}.items():
             if self._fabric_view.unreachable_since(site) is not None:
-                # The workers of a missing site may run on.
+                # The workers of a missing site may continue to run.
                 cut[name] = site
             elif (loss := _loss(name, workers)) is not None:
                 if name in self._seen:
@@ -189,8 +190,3 @@ def _loss(worker: str, workers: ObservedWorkers) -> str | None:
     if worker not in workers.available:
         return f"the worker {worker} sends no announcements, or its site is unreachable"
     return f"the worker {worker} does not answer" if worker in workers.dead else None
-
-
-def _listed(fragments: list[str]) -> str:
-    more = f" and {len(fragments) - MAX_LISTED} more" if len(fragments) > MAX_LISTED else ""
-    return ", ".join(fragments[:MAX_LISTED]) + more

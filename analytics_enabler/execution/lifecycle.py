@@ -121,8 +121,8 @@ class GroupFacts:
     """The desired and the observed state of a group, on which the states of its insights depend.
 
     ``is_placed``: whether the task that writes the results has a node. ``is_refused``: whether the
-    enabler has tried in vain to plan or to place the task. ``is_lost``: whether its worker is gone,
-    or does not answer. ``desired``: the fragment of this task; None: the group is not planned yet.
+    enabler has failed to plan or to place the task. ``is_lost``: whether its worker is gone, or
+    does not answer. ``desired``: the fragment of this task; None: the group is not planned yet.
     ``status``: what its worker reports; None: nothing. ``former``: the status of a version that
     still computes the insights ``former_uids``, and will be replaced; None: no such version.
     ``overload``: the states of shed and lagging fragments. ``missing``: the sites without which the

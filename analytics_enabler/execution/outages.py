@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from analytics.plan.status import FragmentStatus
+from analytics_enabler.deployments.move import RETRY_MS, DomainAbsence, Move
+from mistbow.clock import time_words
 from mistbow.errors import FencedError, MistbowError, UnavailableError
 from mistbow.fabric import FragmentLimit, Worker
 
@@ -87,7 +88,7 @@ def site_without_worker(
 def unplaced_task(group: str, task: str, since: int | None, reasons: Sequence[str]) -> Outage:
     """Return the outage of a task that no worker can run, because of ``reasons``."""
     return Outage(
-        f"no worker can run {group}, {task}",
+        f"no worker can run the fragment {task} of {group}",
         since,
         "; ".join(map(one_line, reasons)),
         "The enabler places it as soon as a worker can run it: add such a worker, or change the "
@@ -204,6 +205,38 @@ def failed_scheduler(request: str, since: int | None, problem: str) -> Outage:
     )
 
 
+def pending_move(move: Move) -> Outage:
+    """Return the outage of a deployment that a larger domain has not taken over yet."""
+    if move.absence is not None:
+        return _absent_domain(move.domain, move.absence)
+    if move.refusal is None:
+        return Outage(
+            f"the deployment moves to the domain {move.domain}",
+            move.at,
+            "the enabler of this domain has not accepted it yet",
+            "The present domain retries every 5 s",
+        )
+    return Outage(
+        f"the domain {move.domain} does not take over the deployment",
+        move.refusal.at,
+        move.refusal.why,
+        "It is asked again once the deployment is amended, or its enabler has been restarted or "
+        f"unreachable, and every {RETRY_MS // 60_000} min",
+    )
+
+
+def _absent_domain(domain: str, absence: DomainAbsence) -> Outage:
+    return Outage(
+        f"no enabler of the domain {domain}, to which the deployment moves, is reachable",
+        absence.since,
+        "its site is unreachable"
+        if absence.is_announced
+        else "no site of the fabric announces this domain",
+        f"Start an enabler of the domain {domain} at a reachable site; otherwise the move is given "
+        f"up at {time_words(absence.ends_at)}, and the deployment stays in its domain",
+    )
+
+
 def failed_reconciliation(since: int | None, error: Exception) -> Outage:
     """Return the outage of the enabler itself, whose last reconciliation failed."""
     match error:
@@ -217,7 +250,3 @@ def failed_reconciliation(since: int | None, error: Exception) -> Outage:
             what = "the enabler cannot plan and place insights"
             consequence = "Workers continue with their fragments, and the enabler tries again"
     return Outage(what, since, describe_error(error), consequence)
-
-
-def time_words(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

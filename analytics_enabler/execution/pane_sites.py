@@ -9,12 +9,17 @@ from analytics_enabler.fabric_view import WorkerlessSites
 def must_move_panes(placement: GroupPlacement, own_site: str, workerless: WorkerlessSites) -> bool:
     """Return whether a group needs a new version of its partials, with panes at other sites.
 
-    This is so if a site has had no worker for long but stores its own panes, or if the site of the
-    results has changed. ``own_site``: the site of the results.
+    This is so if a site has had no worker for long but stores its own panes, if the workers of
+    a site cannot write its panes elsewhere, or if the site of the results has changed.
+    ``own_site``: the site of the results.
     """
     moved = placement.pane_sites
     stuck = {site for site in workerless.long if site in placement.sites and site != own_site}
-    return bool(stuck - moved.keys()) or any(site != own_site for site in moved.values())
+    return (
+        bool(stuck - moved.keys())
+        or bool(workerless.confined & moved.keys())
+        or any(site != own_site for site in moved.values())
+    )
 
 
 def pane_sites(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from analytics_enabler.scheduling.driver.driver import (
     NodesByJob,
@@ -26,13 +26,14 @@ class PlacementPreview:
     """A decision that is not in force.
 
     ``jobs``: id -> job, for all jobs that the decision is about. ``current``: the placement in
-    force.
+    force. ``load_reasons``: (job, task) -> why the task leaves a hot spot, or may return.
     """
 
     outcome: Outcome
     jobs: Mapping[str, Job]
     fog: Fog
     current: NodesByJob
+    load_reasons: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def nodes(self) -> NodesByJob:
@@ -48,7 +49,8 @@ class PlacementPreview:
     def reasons(self) -> Mapping[tuple[str, str], str]:
         """(job, task) -> what the decision improves by moving the running task."""
         before, after = placement_of(self.current), self.outcome.decision.placement
-        return reasons_of_moves(list(self.jobs.values()), self.fog, before, after)
+        gains = reasons_of_moves(list(self.jobs.values()), self.fog, before, after)
+        return {**gains, **self.load_reasons}
 
     def task(self, job: str, name: str) -> Task:
         """Return the task ``name`` of a job."""

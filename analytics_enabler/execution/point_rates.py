@@ -1,8 +1,9 @@
 """The measured rates of streams of points, and how timely the points are."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from analytics.plan.fragments import StreamLocation
 from mistbow.client.agent import AsyncAgentClient
@@ -18,7 +19,10 @@ The period ends at the frontier, which is the time up to which the stream is com
 
 
 SAMPLE_ROWS = 2000
-"""The number of points from which the shares of the metrics are estimated."""
+"""The number of points from which the shares and the entities of the metrics are estimated."""
+
+MAX_UNSEEN = 0.1
+"""The share of entities that a sample may lack, relative to those that it has."""
 
 
 MIN_POINTS = 100
@@ -26,6 +30,43 @@ MIN_POINTS = 100
 
 TIMELINESS_STEP = 0.05
 """The smallest change of a timeliness that counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRate:
+    """The points per second of a metric at a site, and the entities that have points now.
+
+    ``entities``: None: the last points are too few to know them.
+    """
+
+    points_per_s: float
+    entities: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """The last points of a site: the share of a metric, and its entities."""
+
+    share: float
+    entities: frozenset[str] | None
+
+
+def sampled_entities(counts: Mapping[str, int]) -> frozenset[str] | None:
+    """Return the entities of a sample of points; None: it lacks more than ``MAX_UNSEEN`` of them.
+
+    ``counts``: entity -> its points in the sample. The number of entities without a point follows
+    from those with one and with two points (Chao, "Nonparametric estimation of the number of
+    classes in a population", Scandinavian Journal of Statistics 1984).
+
+    >>> sorted(sampled_entities({"a": 5, "b": 4}) or ())
+    ['a', 'b']
+    >>> sampled_entities({"a": 1, "b": 1, "c": 2})
+    >>> sampled_entities({})
+    """
+    once, twice = (sum(count == number for count in counts.values()) for number in (1, 2))
+    unseen = once * (once - 1) / (2 * (twice + 1))
+    is_whole = bool(counts) and unseen <= MAX_UNSEEN * len(counts)
+    return frozenset(counts) if is_whole else None
 
 
 class Timeliness:
@@ -80,25 +121,25 @@ class PointRates:
         found = zip(locations, rates, strict=True)
         return {location: rate for location, rate in found if rate is not None}
 
-    async def metric_rates(self, sites: Collection[str]) -> dict[tuple[str, str], float]:
-        """Return (site, metric) -> points per second of the stream of raw points.
+    async def metric_rates(self, sites: Collection[str]) -> dict[tuple[str, str], MetricRate]:
+        """Return (site, metric) -> the rate of its points in the stream of raw points.
 
         The last ``SAMPLE_ROWS`` points of each site determine the shares of the metrics. Sites
         without a measurement are omitted.
         """
         locations = [StreamLocation(site, RAW) for site in sites]
-        totals, shares = await asyncio.gather(
-            self.measure(locations), asyncio.gather(*map(self._shares, locations))
+        totals, samples = await asyncio.gather(
+            self.measure(locations), asyncio.gather(*map(self._samples, locations))
         )
         return {
-            (location.site, metric): totals[location] * share
-            for location, each in zip(locations, shares, strict=True)
+            (location.site, metric): MetricRate(totals[location] * each.share, each.entities)
+            for location, sample in zip(locations, samples, strict=True)
             if location in totals
-            for metric, share in each.items()
+            for metric, each in sample.items()
         }
 
-    async def _shares(self, location: StreamLocation) -> dict[str, float]:
-        """Return metric -> its share of the last points; empty: the site does not answer."""
+    async def _samples(self, location: StreamLocation) -> dict[str, _Sample]:
+        """Return metric -> its sample of the last points; empty: the site does not answer."""
         agent = self._agent.at(location.site)
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -106,11 +147,18 @@ class PointRates:
                 self._timeliness.setdefault(location.site, Timeliness()).read(info.head, info.late)
                 head = info.head
                 start = max(head - SAMPLE_ROWS, 0)
-                read = await agent.read(location.stream, start, head, columns=["metric"])
+                columns = ["metric", "entity"]
+                read = await agent.read(location.stream, start, head, columns=columns)
         except (MistbowError, TimeoutError):
             return {}
-        counts = Counter(read.table["metric"].to_pylist())
-        return {metric: count / counts.total() for metric, count in counts.items()}
+        names = zip(*(read.table[column].to_pylist() for column in columns), strict=True)
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for metric, entity in names:
+            counts[metric][entity] += 1
+        return {
+            metric: _Sample(of_metric.total() / read.table.num_rows, sampled_entities(of_metric))
+            for metric, of_metric in counts.items()
+        }
 
     async def _rate(self, location: StreamLocation) -> float | None:
         agent = self._agent.at(location.site)

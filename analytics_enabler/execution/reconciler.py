@@ -37,7 +37,7 @@ from analytics_enabler.scheduling.driver.driver import (
     PlacementDriver,
     checked_by_job,
 )
-from analytics_enabler.scheduling.driver.elasticity import Elasticity
+from analytics_enabler.scheduling.driver.elasticity import CoresByTask, Elasticity
 from analytics_enabler.scheduling.driver.jobs import job_of
 from analytics_enabler.scheduling.driver.snapshot import (
     available_workers,
@@ -150,10 +150,12 @@ class Reconciler:
             access.readable(job_of(group, each, fabric.site, series, self.estimates.demand))
             for group, each in all_tasks.items()
         ]
-        fog, current = without_drained(self.fog(fabric)), self._placements.nodes()
+        fog = self._driver.without_brief_losses(without_drained(self.fog(fabric)))
+        current = self._placements.nodes()
         jobs = fit_running(self._elasticity.apply(jobs), fog, current)
         outcome = await self._driver.preview(jobs, fog, current)
-        return PlacementPreview(outcome, {job.id: job for job in jobs}, fog, current)
+        reasons = self._elasticity.reasons
+        return PlacementPreview(outcome, {job.id: job for job in jobs}, fog, current, reasons)
 
     def node(self, node: str) -> WorkerReconciler:
         """Return the reconciler of a node; raises ``NotFoundError`` for an unknown node."""
@@ -192,8 +194,8 @@ class Reconciler:
         return None if error is None else failed_reconciliation(self._failing_since, error)
 
     async def _reclaim(self) -> None:
-        # The enabler with the lease of the deployments is to have that of the placements too: of
-        # two that start at once, each may have claimed one of the two streams last.
+        # The enabler with the lease of the deployments must also have the lease of the placements.
+        # If two enablers start at once, each may have claimed one of the two streams last.
         try:
             await self._deployments.lease()
         except MistbowError:
@@ -241,7 +243,9 @@ class Reconciler:
     async def _plan(self, fabric: Fabric) -> None:
         """Plan all tasks if the deployments or sites have changed, or the last plan failed."""
         sites = self._planned_sites()
-        plan_for = self._deployments.version, sites.names, sites.workerless.long
+        moved = {site for each in self._placements.all() for site in each.pane_sites}
+        lasting = sites.workerless.long | (sites.workerless.confined & moved)
+        plan_for = self._deployments.version, sites.names, lasting
         if plan_for == self._planned_for:
             if self._estimated != self.estimates.version:
                 self._set_jobs(fabric)
@@ -276,13 +280,14 @@ class Reconciler:
             placement = self._placements.get(group)
             if placement is None:
                 continue
-            # Fragments at an unreachable site run on there, and do not move when it is back.
+            # Fragments at an unreachable site continue there, and do not move when it returns.
             retained = {
                 task: node
                 for task, node in placement.nodes.items()
                 if task in tasks and data_site(tasks[task]) in unreachable
             }
-            # Nor do fragments leave a worker that may only be slow, whatever the scheduler decides.
+            # Fragments stay on a suspected worker, which may only be slow, even if a scheduler
+            # moves them.
             waiting = {
                 task: node
                 for task, node in placement.nodes.items()
@@ -301,7 +306,8 @@ class Reconciler:
     async def _place(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> NodesByJob:
         """Return the placement of the jobs; tasks leave hot spots if others have room."""
         if self.estimates.is_calibrated:
-            adapted = fit_running(self._elasticity.adapt(jobs, fog, current), fog, current)
+            adapted = self._elasticity.adapt(jobs, fog, current, self._present_cores())
+            adapted = fit_running(adapted, fog, current)
         else:
             adapted = fit_running(jobs, fog, current)
         nodes = await self._driver.place(adapted, fog, current)
@@ -309,6 +315,15 @@ class Reconciler:
             return nodes
         adapted = fit_running(self._elasticity.apply(jobs), fog, current)
         return await self._driver.place(adapted, fog, current)
+
+    def _present_cores(self) -> CoresByTask:
+        cores = self.estimates.present_cores
+        return {
+            (group.id, task): cores[fragment.id]
+            for group, tasks in self._planner.tasks.items()
+            for task, fragment in tasks.items()
+            if fragment.id in cores
+        }
 
     def _readable_jobs(self, access: PointAccess) -> list[Job]:
         if self._readable is None or self._readable[0] != access.readable_sites:

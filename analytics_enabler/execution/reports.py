@@ -74,11 +74,13 @@ class InsightReport:
 class DeploymentReport:
     """The reports of the insights of a deployment: uid -> report.
 
-    ``ended``: uid -> the state of a generation that has ended.
+    ``ended``: uid -> the state of a generation that has ended. ``moving``: the outage of a move to
+    a larger domain that is not complete; None: there is no such move.
     """
 
     insights: Mapping[str, InsightReport]
     ended: Mapping[str, StateReport] = field(default_factory=dict)
+    moving: Outage | None = None
 
     @property
     def state(self) -> StateReport:
@@ -87,10 +89,12 @@ class DeploymentReport:
 
     @property
     def error(self) -> str | None:
-        """The outages and problems of all insights as a text; None: there are none."""
+        """The outages and problems of all insights, and of a move, as a text; None: none."""
         reports = self.insights.values()
         outages = in_order(outage for each in reports for outage in each.outages)
-        return _text(outages, [problem for each in reports for problem in each.problems])
+        text = _text(outages, [problem for each in reports for problem in each.problems])
+        texts = [each for each in (text, self.moving and str(self.moving)) if each]
+        return " ".join(texts) or None
 
 
 def _text(outages: Sequence[Outage], problems: Sequence[str]) -> str | None:

@@ -9,10 +9,10 @@ from analytics.plan.fragments import Merge
 from analytics.plan.status import FragmentStatus
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.execution.lifecycle import GroupFacts, computing_status, state_of
-from analytics_enabler.execution.outages import time_words
 from analytics_enabler.execution.status import ExecutionStatus
 from analytics_enabler.groups import Group
 from mistbow.client.agent import AsyncAgentClient
+from mistbow.clock import time_words
 from mistbow.errors import NotFoundError, UnavailableError
 
 _POLL_S = 0.2

@@ -29,6 +29,7 @@ from analytics_enabler.execution.outages import (
     lost_worker,
     one_line,
     overloaded_fragment,
+    pending_move,
     site_without_worker,
     unplaced_task,
     unreachable_site,
@@ -127,7 +128,8 @@ class ExecutionStatus:
             for each in deployment.live
         }
         ended = {each.uid: state_of(each, None, facts[each.group]) for each in deployment.ended}
-        return DeploymentReport(insights, ended)
+        move = deployment.pending_move
+        return DeploymentReport(insights, ended, None if move is None else pending_move(move))
 
     def _report(
         self,

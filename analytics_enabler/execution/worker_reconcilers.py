@@ -20,13 +20,14 @@ from analytics_enabler.execution.outages import (
     silent_worker,
     suspected_worker,
 )
-from analytics_enabler.execution.rate_meter import FragmentMeter
+from analytics_enabler.execution.rate_meter import START_S, FragmentMeter
 from mistbow.clock import Clock
 from mistbow.errors import (
     CapacityError,
     InvalidRequestError,
     MistbowError,
     NotFoundError,
+    StartingError,
     UnavailableError,
 )
 from mistbow.fabric import Worker
@@ -45,13 +46,14 @@ PATIENCE_S = 4.0
 MAX_REFUSALS = 2
 """The number of consecutive refusals after which a worker is considered dead.
 
-The connection was refused, or what listens at the address is no worker of this fog.
+A request is refused if no process listens at the address, if another program answers there, or if
+the worker is still starting.
 """
 
 MAX_SILENCE_S = 20.0
 """The time (s) after which a silent worker is considered dead although it announces itself.
 
-The enabler cannot give it orders: its address may be wrong.
+The enabler cannot send orders to such a worker: its address may be wrong.
 """
 
 _CHECK_S = 0.25
@@ -62,8 +64,8 @@ class DesiredFragments:
     """The fragments that a worker should run; ``fragments``: fragment id -> fragment.
 
     Other running fragments are stopped, with two exceptions. ``retained``: the owners of partial
-    fragments that run on in any version, since former merges read former versions. ``moving``: the
-    ids of the fragments that other workers should run, but do not run yet. This worker neither
+    fragments that continue in any version, since former merges read former versions. ``moving``:
+    the ids of the fragments that other workers should run, but do not run yet. This worker neither
     stops nor restarts a moving fragment, until the other worker takes over. ``checked``: fragment
     id -> the share of its points whose quality is checked.
     """
@@ -99,6 +101,8 @@ class _Contact(Enum):
     """The outcome of one request to a worker."""
 
     ANSWER = auto()
+    STARTING = auto()
+    """The worker has been restarted and cannot run fragments yet."""
     REFUSAL = auto()
     TIMEOUT = auto()
 
@@ -175,7 +179,8 @@ class WorkerReconciler:
             return None
         if isinstance(error, CapacityError):
             return full_worker(self.worker, self._failing_since, error)
-        describe = refusing_worker if self._contact is _Contact.ANSWER else silent_worker
+        answers = self._contact in (_Contact.ANSWER, _Contact.STARTING)
+        describe = refusing_worker if answers else silent_worker
         return describe(self.worker, self._failing_since, error)
 
     @property
@@ -269,13 +274,17 @@ class WorkerReconciler:
                 case _ if isinstance(error, NotFoundError):
                     # Another service of the fog has this address.
                     self._note_contact(_Contact.REFUSAL)
+                case _ if isinstance(error, StartingError):
+                    self._note_contact(_Contact.STARTING)
                 case _:
                     self._note_contact(_Contact.ANSWER)
             raise
         self._note_contact(_Contact.ANSWER)
         self.observed = {each.id: each for each in statuses if each.domain == self._domain}
         self.others_mb = MAX_MEMORY_MB * (len(statuses) - len(self.observed))
-        self.meters = {name: self.meters.get(name, FragmentMeter()) for name in self.observed}
+        meters, self.meters = self.meters, {}
+        for name in self.observed:
+            self.meters[name] = meters.get(name) or FragmentMeter(START_S)
         for name, status in self.observed.items():
             self.meters[name].read(time.monotonic(), status)
 
@@ -292,6 +301,8 @@ class WorkerReconciler:
             desired.retained,
             desired.moving,
             desired.checked,
+            # A restarted enabler has another lease, so the numbers of one lease increase.
+            number=time.monotonic_ns(),
         )
         answer = await self._client.obey(self._domain, order)
         self._ordered_checks = desired.checked
@@ -318,7 +329,7 @@ class WorkerReconciler:
 
     def _note_contact(self, contact: _Contact) -> None:
         self._contact = contact
-        if contact is _Contact.REFUSAL:
+        if contact in (_Contact.REFUSAL, _Contact.STARTING):
             self._refusals += 1
         else:
             self._refusals = 0

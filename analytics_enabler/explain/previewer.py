@@ -4,24 +4,28 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from analytics.client.worker import AsyncWorkerClient
 from analytics.editor_models import Preview, PreviewRequest
-from analytics.insight_models import Result
+from analytics.insight_models import Result, WindowCoverage
 from analytics.plan.feeds import Feed
 from analytics.plan.fragments import StreamLocation
 from analytics.plan.preview import PreviewOrder
+from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.deployments.model import Generation
+from analytics_enabler.explain.coverage import CoverageReader
+from analytics_enabler.explain.silence import RELAXATIONS, no_points, range_of, values_by_insight
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.fragments import plans_of
 from analytics_enabler.groups import Group
 from analytics_enabler.scheduling.driver.snapshot import available_workers
 from analytics_enabler.semantics import Checked, Definition, scope_of, sites_of
+from analytics_enabler.units import unit_of
 from mistbow.auth.callers import Caller, current_caller
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import (
@@ -60,10 +64,30 @@ class _Span:
     locations: tuple[StreamLocation, ...]
 
 
+@dataclass(slots=True)
+class _Spans:
+    """The spans of a preview: site (None: all) and feed -> span, or None if no site is reachable.
+
+    ``missing``: the sites that are not reachable.
+    """
+
+    found: dict[tuple[str | None, Feed | None], _Span | None] = field(default_factory=dict)
+    missing: set[str] = field(default_factory=set)
+
+
 class Previewer:
     """Computes previews at workers, by the plans that deployments would have."""
 
-    def __init__(self, fabric_view: FabricView, agent: AsyncAgentClient, connect: Connect) -> None:
+    def __init__(
+        self,
+        fabric_view: FabricView,
+        agent: AsyncAgentClient,
+        connect: Connect,
+        catalogue: DataCatalogue,
+        coverage: CoverageReader,
+    ) -> None:
+        self._catalogue = catalogue
+        self._coverage = coverage
         self._fabric_view = fabric_view
         self._agent = agent
         self._connect = connect
@@ -83,18 +107,72 @@ class Previewer:
         fabric = self._fabric_view.fabric
         if fabric is None:
             raise UnavailableError("the enabler has not read the fabric yet", hint="Try again.")
-        began = time.monotonic()
+        began, spans = time.monotonic(), _Spans()
         async with self._slot(current_caller().name):
             try:
                 async with asyncio.timeout(TIMEOUT_S):
-                    computed = await self._compute(definitions, request, fabric)
+                    computed = await self._compute(definitions, request, fabric, spans)
             except TimeoutError:
                 raise UnavailableError(
                     f"the preview takes longer than {TIMEOUT_S:g} s",
                     hint="Shorten the span or the windows.",
                 ) from None
+            windows = await self._windows(definitions, computed)
+            silent: dict[str, str] = {}
+            # The values are a valid answer, also if the search for reasons fails.
+            with suppress(MistbowError, TimeoutError):
+                async with asyncio.timeout(TIMEOUT_S - (time.monotonic() - began)):
+                    silent = await self._silent(definitions, computed, request, fabric, spans)
         took = round((time.monotonic() - began) * 1000)
-        return computed.model_copy(update={"problems": problems, "took_ms": took})
+        units = self._catalogue.known_units
+        return computed.model_copy(
+            update={
+                "problems": problems,
+                "took_ms": took,
+                "silent": silent,
+                "windows": windows,
+                "units": {each.name: unit_of(each.expression, units) for each in definitions},
+            }
+        )
+
+    async def _windows(
+        self, definitions: Sequence[Definition], computed: Preview
+    ) -> dict[str, WindowCoverage]:
+        """Return insight -> the window of its latest value that its points do not cover."""
+        latest = {each.insight: each.ts for each in computed.results}
+        shown = [each for each in definitions if each.name in latest]
+        found = await asyncio.gather(
+            *(self._coverage.coverage(each, latest[each.name]) for each in shown)
+        )
+        pairs = zip(shown, found, strict=True)
+        return {each.name: window for each, window in pairs if window is not None}
+
+    async def _silent(
+        self,
+        definitions: Sequence[Definition],
+        computed: Preview,
+        request: PreviewRequest,
+        fabric: Fabric,
+        spans: "_Spans",
+    ) -> dict[str, str]:
+        """Return insight -> why it has no value, for the insights without results."""
+        if computed.worker is None or computed.truncated:
+            return {}
+        found = values_by_insight(computed.results)
+        reasons: dict[str, str] = {}
+        for relaxed, reason in RELAXATIONS:
+            pending = (each for each in definitions if each.name not in {*found, *reasons})
+            tried = [form for each in pending if (form := relaxed(each)) is not None]
+            if tried:
+                found_again = await self._compute(tried, request, fabric, spans)
+                values = values_by_insight(found_again.results)
+                reasons |= {
+                    name: reason.format(values=range_of(each)) for name, each in values.items()
+                }
+        for each in definitions:
+            if each.name not in found:
+                reasons.setdefault(each.name, no_points(each))
+        return reasons
 
     @asynccontextmanager
     async def _slot(self, token: str) -> AsyncIterator[None]:
@@ -112,19 +190,25 @@ class Previewer:
                 del self._running[token]
 
     async def _compute(
-        self, definitions: Sequence[Definition], request: PreviewRequest, fabric: Fabric
+        self,
+        definitions: Sequence[Definition],
+        request: PreviewRequest,
+        fabric: Fabric,
+        spans: "_Spans",
     ) -> Preview:
+        """Return the results of insights; ``spans``: those that were read before, or no span."""
         sites = sites_of(self._fabric_view.whole or fabric)
-        generations, spans = [], {}
-        missing: set[str] = set()
+        generations = []
         # An insight without EVERY has results at points only, however short its steps are.
         longest = [each.every_ms * MAX_TICKS for each in definitions if not each.each_point]
         span_ms = min([round(request.minutes * 60_000), *longest])
         for definition in definitions:
             scope, feed = scope_of(definition, sites), definition.feed
-            if (scope, feed) not in spans:
-                spans[scope, feed] = await self._span(scope, feed, span_ms, fabric, missing)
-            span = spans[scope, feed]
+            if (scope, feed) not in spans.found:
+                spans.found[scope, feed] = await self._span(
+                    scope, feed, span_ms, fabric, spans.missing
+                )
+            span = spans.found[scope, feed]
             if span is not None:
                 uid = f"{_UID}/{definition.name}/1"
                 generations.append(
@@ -133,7 +217,7 @@ class Previewer:
         rows: list[dict[str, Any]] = []
         starts, ends, workers, is_cut = [], [], set(), False
         for group, plan in (await asyncio.to_thread(plans_of, generations)).items():
-            span = spans[group.scope, group.feed]
+            span = spans.found[group.scope, group.feed]
             assert span is not None  # noqa: S101 - it has a generation
             order = PreviewOrder(
                 plan=plan,
@@ -158,7 +242,7 @@ class Previewer:
             insights=[each.name for each in definitions],
             results=[Result.model_validate(row) for row in shown[-request.limit :]],
             truncated=is_cut or len(shown) > request.limit,
-            missing_sites=sorted(missing),
+            missing_sites=sorted(spans.missing),
             worker=", ".join(sorted(workers)) or None,
         )
 

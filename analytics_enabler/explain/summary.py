@@ -11,6 +11,7 @@ from analytics.plan.expressions import Measure
 from analytics.plan.nodes import Pane, Plan, Window, expressions_of
 from analytics.plan.text import function_text, source_text
 from grammar.units import in_words
+from mistbow.first_names import first_names
 
 _MAX_NAMES = 5
 
@@ -27,7 +28,7 @@ def plan_summary(plan: Plan, shared: Sequence[Shared]) -> list[str]:
         _count(len(plan.windows), "window"),
         _count(len(plan.panes), "pane"),
     )
-    lines = [f"{', '.join(counts)}; metrics read: {_names(metrics)}"]
+    lines = [f"{', '.join(counts)}; metrics read: {first_names(metrics, _MAX_NAMES)}"]
     lines += map(_line, computed[:_MAX_NAMES])
     more = sum(len(each.windows) for each in computed[_MAX_NAMES:])
     if more:
@@ -35,7 +36,9 @@ def plan_summary(plan: Plan, shared: Sequence[Shared]) -> list[str]:
     sharing = sorted({each.insight for each in shared})
     if sharing:
         parts = _count(len({each.id for each in shared}), "window or pane", "windows or panes")
-        lines.append(f"shared: {parts}, used by {_names(sharing)} and by other insights")
+        lines.append(
+            f"shared: {parts}, used by {first_names(sharing, _MAX_NAMES)} and by other insights"
+        )
     return lines
 
 
@@ -46,9 +49,9 @@ def placement_summary(groups: Iterable[ExplainedGroup]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _ComputedWindows:
-    """Windows of one pane that differ only in how far they lie in the past.
+    """Windows of one pane that differ only in their offsets.
 
-    ``functions``: what is computed of them, as text.
+    ``functions``: the functions that are computed over them, as text.
     """
 
     pane: Pane
@@ -57,7 +60,7 @@ class _ComputedWindows:
 
 
 def _computed_windows(plan: Plan) -> list[_ComputedWindows]:
-    """Return the windows of a plan, those that differ only in their offsets together."""
+    """Return the windows of a plan; windows that differ only in their offsets form one item."""
     functions: dict[str, set[str]] = defaultdict(set)
     for insight in plan.insights:
         for node in expressions_of(insight):
@@ -97,7 +100,7 @@ def _line(computed: _ComputedWindows) -> str:
 
 
 def _length(windows: Sequence[Window]) -> str:
-    """Return the length of windows that differ only in their offsets, and how far they go back."""
+    """Return the length and the offsets of windows that differ only in their offsets, as text."""
     window, offsets = windows[0], sorted(each.offset_ms for each in windows)
     if window.points is not msgspec.UNSET:
         return f"the last {window.points:,} points"
@@ -118,7 +121,7 @@ def _group(group: ExplainedGroup) -> Iterator[str]:
     read = [edge for edge in group.edges if edge.carries == "points"]
     written = [edge for edge in group.edges if edge.carries == "results"]
     if read:
-        sources = _names(sorted({edge.source for edge in read}))
+        sources = first_names(sorted({edge.source for edge in read}), _MAX_NAMES)
         yield f"reads {_rate(read, 'points')} of {sources}; writes {_rate(written, 'results')}"
     away = [edge for edge in group.edges if not edge.is_local]
     if away:
@@ -157,8 +160,3 @@ def _bytes(edges: Sequence[ExplainedEdge]) -> str:
 
 def _count(number: int, one: str, many: str | None = None) -> str:
     return f"{number} {one if number == 1 else many or f'{one}s'}"
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -10,7 +10,7 @@ from mistbow.clock import Clock, system_clock
 
 MAX_QUEUED_EVENTS = 1_000
 MAX_QUEUED_BYTES = 16 * 2**20
-"""The maximum size of the events that wait for one slow client, which is disconnected then."""
+"""The maximum size of the events that wait for one client; a slower client is disconnected."""
 
 
 def encode_event(name: str, data: bytes, at: int) -> bytes:

@@ -94,7 +94,7 @@ class FogHistory:
         else:
             rows = changed_rows(self._entries, entries, with_figures=with_figures)
             if with_figures and not rows:
-                # Shows that nothing has changed, in place of a silent enabler.
+                # This row distinguishes an unchanged fog from an enabler that did not run.
                 rows = {"alive": "{}"}
         if rows:
             await self._agent.append(self._stream, event_rows(now, rows))

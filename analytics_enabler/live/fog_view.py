@@ -24,7 +24,7 @@ from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.execution import Reconciler
 from analytics_enabler.execution.reports import PlacedTask
 from analytics_enabler.fabric_view import FabricView
-from analytics_enabler.live.problems import SiteParts, site_problems
+from analytics_enabler.live.problems import SiteParts, onset_key, site_problems
 from analytics_enabler.live.site_statuses import SiteStatuses
 from analytics_enabler.onsets import Onsets
 from mistbow.client.agent import AsyncAgentClient
@@ -63,8 +63,8 @@ class FogView:
         self._agent = agent
         self._statuses = statuses
         self._clock = clock
-        self._onsets = Onsets[tuple[str, str]](clock)
-        """The beginnings of problems: (kind, subject) -> time."""
+        self._onsets = Onsets[tuple[str | None, ...]](clock)
+        """The beginnings of problems: key of a problem -> time."""
         self._replicas: dict[str, set[str]] = {}
         self._replicas_at: int | None = None
 
@@ -173,9 +173,7 @@ class FogView:
                 statuses.get(name),
             )
             found[name] = list(site_problems(site, parts, now))
-        self._onsets.update(
-            (each.kind, each.subject) for problems in found.values() for each in problems
-        )
+        self._onsets.update(onset_key(each) for problems in found.values() for each in problems)
         return {
             site: [each.model_copy(update={"since": self._since(each)}) for each in problems]
             for site, problems in found.items()
@@ -184,7 +182,7 @@ class FogView:
     def _since(self, problem: Problem) -> int | None:
         if problem.kind in ("site_silent", "site_suspected"):
             return self._fabric_view.unreachable_since(problem.subject)
-        return self._onsets.get((problem.kind, problem.subject))
+        return self._onsets.get(onset_key(problem)) if problem.since is None else problem.since
 
     def _sites(self, fabric: Fabric, problems: Mapping[str, list[Problem]]) -> Iterator[FogSite]:
         series = self._catalogue.known_series

@@ -23,7 +23,8 @@ class HealthReporter:
 
     ``deployments``: returns the statuses of the deployments. ``waiting_for``: returns why the
     enabler is not ready. ``warnings``: returns problems of an enabler that is ready.
-    ``certificates``: returns its warnings of certificates that expire soon.
+    ``certificates``: returns its warnings of certificates that expire soon. ``identity``: returns
+    why other services refuse the enabler.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class HealthReporter:
         warnings: Texts,
         clock: Clock,
         certificates: Callable[[], Sequence[str]] = tuple,
+        identity: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._view = view
         self._deployments = deployments
@@ -41,6 +43,7 @@ class HealthReporter:
         self._warnings = warnings
         self._clock = clock
         self._certificates = certificates
+        self._identity = identity
 
     async def report(self) -> Health:
         """Return the present health."""
@@ -50,7 +53,9 @@ class HealthReporter:
             # They are not read yet; the enabler states below what it waits for.
             deployments = []
         waiting_for, warnings = await self._waiting_for(), await self._warnings()
-        problems = list(enabler_problems(waiting_for, warnings, self._certificates()))
+        problems = list(
+            enabler_problems(waiting_for, warnings, self._certificates(), self._identity())
+        )
         try:
             fog = self._view.snapshot(MAX_LIVE_LINKS)
         except UnavailableError:

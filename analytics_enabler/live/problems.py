@@ -5,6 +5,7 @@ The texts contain no figures that change often, because each change is sent to a
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from analytics.fog_models import FogFragment, FogLink, FogNode
 from analytics.health_models import Problem, ProblemKind, Severity
@@ -12,6 +13,7 @@ from analytics.insight_models import DeploymentStatus, InsightStatus
 from mistbow.client.operation_model import SiteStatus
 from mistbow.expiry import announced_expiry_text
 from mistbow.fabric import Site
+from mistbow.first_names import first_names
 
 FULL_SHARE = 0.1
 """The share of a worker's cores or memory below which it counts as full."""
@@ -21,6 +23,9 @@ LOSSY = 0.05
 
 LAG_MS = 5000
 """The maximum lag (ms) of a fragment that is not lagging."""
+
+Service = Literal["agent", "worker", "enabler"]
+"""The kinds of services whose identities and certificates expire."""
 
 _MAX_NAMED = 3
 _ADD_CAPACITY = "add a worker, or pause insights of low salience"
@@ -80,6 +85,9 @@ def site_problems(site: Site, parts: SiteParts, now: int) -> Iterator[Problem]:
     """
     if not site.reachable:
         yield _silent(site)
+        if site.identity_expires is not None and site.identity_expires <= now:
+            # It is the reason of the silence.
+            yield from _of_identity(site, "agent", site.name, site.identity_expires, now)
         return
     if parts.status is not None:
         yield from _of_agent(parts.status)
@@ -149,26 +157,49 @@ def _of_expiries(site: Site, now: int) -> Iterator[Problem]:
     """Yield the identities of a site's services, and the certificates of its workers, that expire
     soon; the certificate of its agent is a warning of the agent.
     """
-    agent = f"the storage agent of {site.name}"
-    identities = [(site.name, agent, site.identity_expires)]
-    identities += [(each.name, f"the worker {each.name}", each.identity_expires)
-                   for each in site.workers]  # fmt: skip
-    identities += [(each.domain, f"the enabler of {each.domain} at {site.name}",
-                    each.identity_expires) for each in site.enablers]  # fmt: skip
-    for subject, service, end in identities:
-        if (expiry := announced_expiry_text(end, now)) is not None:
-            yield _problem(
-                "warning", "identity_expires", subject, site.name,
-                f"the identity of {service} {expiry}",
-                "Issue it again (mistbow identity issue), and copy it to the service.",
-            )  # fmt: skip
+    # The expired identities follow, including those of services that are gone.
+    identities: list[tuple[Service, str, int | None]] = [
+        *(("worker", each.name, each.identity_expires) for each in site.workers),
+        *(("enabler", each.domain, each.identity_expires) for each in site.enablers),
+    ]
+    present = [each for each in identities if each[2] is None or each[2] > now]
+    for service, name, end in (("agent", site.name, site.identity_expires), *present):
+        yield from _of_identity(site, service, name, end, now)
+    yield from _of_expired(site, now)
     for worker in site.workers:
         if (expiry := announced_expiry_text(worker.certificate_expires, now)) is not None:
             yield _problem(
                 "warning", "certificate_expires", worker.name, site.name,
                 f"the certificate of the worker {worker.name} {expiry}",
-                "Issue it again (mistbow ca issue), and copy it to the worker.",
+                "Issue it again (mistbow ca issue), and copy it to the worker.", "worker",
             )  # fmt: skip
+
+
+def _of_expired(site: Site, now: int) -> Iterator[Problem]:
+    """Yield the expired identities of a site's workers and enablers."""
+    ends = {(each.kind, each.service): each.expired for each in site.expired_identities}
+    for (service, name), end in ends.items():
+        yield from _of_identity(site, service, name, end, now)
+
+
+def _of_identity(
+    site: Site, service: Service, name: str, end: int | None, now: int
+) -> Iterator[Problem]:
+    """Yield the problem of an identity that has expired, at ``end`` (ms), or that expires soon."""
+    owner = {
+        "agent": f"the storage agent of {site.name}",
+        "worker": f"the worker {name}",
+        "enabler": f"the enabler of {name} at {site.name}",
+    }[service]
+    is_past = end is not None and end <= now
+    if (expiry := announced_expiry_text(end, now)) is not None:
+        effect = "; other services refuse it" if is_past else ""
+        problem = _problem(
+            "error" if is_past else "warning", "identity_expires", name, site.name,
+            f"the identity of {owner} {expiry}{effect}",
+            "Issue it again (mistbow identity issue), and copy it to the service.", service,
+        )  # fmt: skip
+        yield problem.model_copy(update={"since": end}) if is_past else problem
 
 
 def _of_capacity(node: FogNode) -> Iterator[Problem]:
@@ -224,9 +255,15 @@ def _state(insight: InsightStatus) -> tuple[str, int | None]:
 
 
 def enabler_problems(
-    waiting_for: Iterable[str], warnings: Iterable[str], certificates: Iterable[str] = ()
+    waiting_for: Iterable[str],
+    warnings: Iterable[str],
+    certificates: Iterable[str] = (),
+    identity: Iterable[str] = (),
 ) -> Iterator[Problem]:
-    """Yield the problems of the enabler itself; ``certificates``: its warnings of certificates."""
+    """Yield the problems of the enabler itself.
+
+    ``certificates``: its warnings of certificates. ``identity``: why other services refuse it.
+    """
     for text in waiting_for:
         yield _problem(
             "error", "enabler_waiting", "enabler", None, f"the enabler waits: {text}",
@@ -241,8 +278,20 @@ def enabler_problems(
         what, _, action = text.partition(": ")
         yield _problem(
             "warning", "certificate_expires", "enabler", None, f"the enabler warns: {what}",
-            f"{action[:1].upper()}{action[1:]}.",
+            f"{action[:1].upper()}{action[1:]}.", "enabler",
         )  # fmt: skip
+    for text in identity:
+        yield _problem(
+            "error", "identity_expires", "enabler", None,
+            f"other services refuse the enabler: {text.partition(';')[0]}",
+            "Issue its identity again (mistbow identity issue), and copy it to the enabler.",
+            "enabler",
+        )  # fmt: skip
+
+
+def onset_key(problem: Problem) -> tuple[str | None, ...]:
+    """Return what distinguishes a problem from others, whenever it is observed."""
+    return problem.kind, problem.service, problem.site, problem.subject
 
 
 def unknown_fabric() -> Problem:
@@ -254,11 +303,17 @@ def unknown_fabric() -> Problem:
 
 
 def _problem(
-    severity: Severity, kind: ProblemKind, subject: str, site: str | None, what: str, action: str
+    severity: Severity,
+    kind: ProblemKind,
+    subject: str,
+    site: str | None,
+    what: str,
+    action: str,
+    service: Service | None = None,
 ) -> Problem:
     return Problem(
-        severity=severity, kind=kind, subject=subject, site=site, what=what, since=None,
-        action=action,
+        severity=severity, kind=kind, subject=subject, site=site, service=service, what=what,
+        since=None, action=action,
     )  # fmt: skip
 
 
@@ -269,5 +324,5 @@ def _names(names: Sequence[str]) -> str:
     ('a', 'a and b', 'a, b, c and 2 more')
     """
     if len(names) > _MAX_NAMED:
-        return f"{', '.join(names[:_MAX_NAMED])} and {len(names) - _MAX_NAMED} more"
+        return first_names(names, _MAX_NAMED)
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

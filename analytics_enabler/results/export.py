@@ -3,7 +3,8 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Literal
 
@@ -18,6 +19,8 @@ MEDIA_TYPES: Mapping[FileFormat, str] = {
 }
 
 _GROUP_ROWS = 10_000
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""The beginnings of texts that spreadsheets evaluate."""
 
 SCHEMA = pa.schema(
     [
@@ -43,24 +46,81 @@ SCHEMA = pa.schema(
 def export(rows: Iterable[Mapping[str, Any]], form: FileFormat) -> bytes:
     """Return results, in the form of the API, as a file.
 
-    In CSV, lists are JSON.
+    A CSV file has further columns, so that spreadsheets can read it: ``time``, the ``ts`` in ISO
+    8601 (UTC), and a column for each attribute of the keys. An attribute with the name of another
+    column has the prefix ``key.``. A text in such a column that a spreadsheet would take for a
+    formula begins with an apostrophe. Lists are JSON.
     """
-    flat = ({**row, "key": json.dumps(row["key"], ensure_ascii=False)} for row in rows)
     if form == "parquet":
+        flat = ({**row, "key": _json(row["key"])} for row in rows)
         sink = pa.BufferOutputStream()
         with pq.ParquetWriter(sink, SCHEMA, compression="zstd") as file:
             while group := list(islice(flat, _GROUP_ROWS)):
                 file.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+    return _csv(list(rows)).encode(errors="replace")
+
+
+def _csv(rows: list[Mapping[str, Any]]) -> str:
+    attributes = dict.fromkeys(name for row in rows for name in row["key"])
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(SCHEMA.names)
-    for row in flat:
-        writer.writerow(_cell(row.get(name)) for name in SCHEMA.names)
-    return text.getvalue().encode(errors="replace")
+    writer.writerow(["insight", "time", *_titles(attributes), *SCHEMA.names[1:]])
+    for row in rows:
+        key = row["key"]
+        fields = {**row, "key": _json(key)}
+        writer.writerow(
+            [
+                row["insight"],
+                _iso(row["ts"]),
+                *(_attribute(key.get(name)) for name in attributes),
+                *(_cell(fields.get(name)) for name in SCHEMA.names[1:]),
+            ]
+        )
+    return text.getvalue()
+
+
+def _titles(attributes: Collection[str]) -> list[str]:
+    """Return a title for each attribute, which is the title of no other column.
+
+    >>> _titles(["ts", "key.ts", "region"])
+    ['key.key.ts', 'key.ts', 'region']
+    """
+    columns, titles = {*SCHEMA.names, "time"}, []
+    for name in attributes:
+        title = name
+        while title in columns or (title != name and title in attributes):
+            title = f"key.{title}"
+        titles.append(title)
+    return titles
+
+
+def _attribute(value: Any) -> Any:
+    """Return the cell of an attribute.
+
+    >>> _attribute("=1+1"), _attribute("north"), _attribute(-1.5), _attribute(True)
+    ("'=1+1", 'north', -1.5, 'true')
+    """
+    is_formula = isinstance(value, str) and value.startswith(_FORMULA)
+    return f"'{value}" if is_formula else _cell(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _iso(ts: int) -> str:
+    """Return a time (ms since the epoch) in ISO 8601.
+
+    >>> _iso(1795734220250)
+    '2026-11-26T23:03:40.250Z'
+    """
+    return f"{datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%dT%H:%M:%S}.{ts % 1000:03}Z"
 
 
 def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return _json(value)
     if isinstance(value, list):
-        return json.dumps(value, ensure_ascii=False) if value else ""
+        return _json(value) if value else ""
     return value

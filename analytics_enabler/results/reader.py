@@ -32,7 +32,7 @@ MIN_FIRST_MS = 60_000
 GROWTH = 4
 
 _SPARSE_SHARE = 8
-"""Ranges grow again, after a dense one, when a range has less than this part of the bytes."""
+"""After a dense range, ranges grow again when one has less than 1/8 of the maximum bytes."""
 
 T = TypeVar("T")
 
@@ -166,7 +166,7 @@ def _conform(rows: pa.Table) -> pa.Table:
 
 
 def _last(rows: pa.Table, limit: int) -> pa.Table:
-    """Return the last ``limit`` rows, without the memory of the others."""
+    """Return a copy of the last ``limit`` rows, so that the memory of the others is freed."""
     if rows.num_rows <= limit:
         return rows
     return rows.take(pa.array(range(rows.num_rows - limit, rows.num_rows), pa.int64()))

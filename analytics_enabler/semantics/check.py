@@ -5,14 +5,14 @@ nodes suppress errors that only follow from another error.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from analytics.plan.feeds import Feed
 from analytics_enabler.limits import MAX_NAME_CHARACTERS
 from analytics_enabler.semantics.bind.bind import bind
 from analytics_enabler.semantics.bind.bound_tree import BoundInsight
-from analytics_enabler.semantics.bind.names import metrics_read
+from analytics_enabler.semantics.bind.names import latest_metrics, metrics_read
 from analytics_enabler.semantics.bind.point_schema import PointSchema, sources
 from analytics_enabler.semantics.bind.references import (
     Deployed,
@@ -22,7 +22,7 @@ from analytics_enabler.semantics.bind.references import (
 )
 from analytics_enabler.semantics.bind.values import Symbols
 from analytics_enabler.semantics.checks import Context, check_insight, check_points
-from analytics_enabler.semantics.checks.context import Values
+from analytics_enabler.semantics.checks.context import Points, Values
 from analytics_enabler.semantics.checks.feeds import point_schema
 from analytics_enabler.semantics.definition import DEFAULT_SCHEDULER, Definition
 from analytics_enabler.semantics.diagnostics import (
@@ -69,6 +69,11 @@ class ParsedText:
         """Whether the attributes of points decide what a bare name in a condition means."""
         return has_bare_names(self.statements)
 
+    @property
+    def latest_metrics(self) -> frozenset[str]:
+        """The metrics that the text may read without a function, as their latest values."""
+        return latest_metrics(self.statements)
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -110,6 +115,8 @@ def check(
     schemas: Schemas | None = None,
     attributes: frozenset[str] | None = None,
     values: Values | None = None,
+    points: Points | None = None,
+    units: Mapping[str, str] | None = None,
 ) -> Checked:
     """Check a text; return its diagnostics and, if the text has no errors, its definitions.
 
@@ -119,11 +126,15 @@ def check(
     with unknown columns are omitted. ``scheduler``: the scheduler of insights that name no
     scheduler. ``attributes``: the attributes that points have; bare names in comparisons that are
     neither metrics nor attributes are texts. ``values``: the texts that attributes of recent points
-    have, for warnings.
+    have, for warnings. ``points``: metric -> the attributes of its recent points, and ``units``:
+    metric -> unit, both for warnings.
     """
     try:
         parsed = parse_text(text) if isinstance(text, str) else text
-        context = Context(metrics, schemas or {}, sites, Suggestions(), values or {}, attributes)
+        context = Context(
+            metrics, schemas or {}, sites, Suggestions(), values or {}, attributes,
+            points or {}, units or {},
+        )  # fmt: skip
         names = KnownNames(metrics, attributes)
         return _Check(parsed, context, scheduler, deployed, names).run()
     except RecursionError:  # the bounds on levels failed to predict the depth of the stack
@@ -263,7 +274,7 @@ def _check_names(script: Script) -> Iterator[Diagnostic]:
             )
 
 
-def _check_metrics(insights: Iterable[BoundInsight], context: Context) -> Iterator[Diagnostic]:
+def _check_metrics(insights: Collection[BoundInsight], context: Context) -> Iterator[Diagnostic]:
     """Yield a warning for each metric without points, at the first use of the metric.
 
     Metrics of feeds are omitted.
@@ -271,6 +282,7 @@ def _check_metrics(insights: Iterable[BoundInsight], context: Context) -> Iterat
     if context.metrics is None:
         return
     seen = set(context.metrics)
+    names = {insight.syntax.name for insight in insights}
     for insight in insights:
         # The operands of an unknown function may be anything.
         unclear = {id(node) for each in insight.unresolved for node in sources(each)}
@@ -281,11 +293,14 @@ def _check_metrics(insights: Iterable[BoundInsight], context: Context) -> Iterat
             if metric not in seen:
                 seen.add(metric)
                 near = context.suggestions.nearest(metric, context.metrics)
+                hint = did_you_mean(near) if near else "Check that a source sends this name."
+                if metric in names:
+                    hint = f"If the insight of this name is meant, write `INSIGHT {metric}`."
                 yield warning(
                     head(source.span, len(metric)),
                     f"no point of the metric `{metric}` has arrived yet; "
                     "insights that read it have no results until then",
-                    did_you_mean(near) if near else "Check that a source sends this name.",
+                    hint,
                 )
 
 

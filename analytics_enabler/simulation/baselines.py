@@ -78,7 +78,7 @@ class Random(_Baseline):
 
 
 class Greedy(_Baseline):
-    """Places each task on the node nearest to its inputs, without regard to what follows."""
+    """Places each task on the node nearest to its inputs, without regard to later tasks."""
 
     def _choose(
         self, job: Job, task: Task, fitting: Sequence[str], nodes: NodeByTask, fog: Fog

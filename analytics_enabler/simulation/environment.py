@@ -40,7 +40,7 @@ class Environment:
         self._failed: set[str] = set()
         self._empty: set[str] = set()
         self._attached = {name: self._attachment(name, home=True) for name in topology.mobile}
-        self._fixed = Fog(topology.nodes, topology.links)
+        self._fixed = Fog(topology.nodes, topology.links, topology.sources)
         self._linked = self._fixed.with_attached(self._attached)
 
     def apply(self, event: Event) -> None:

@@ -39,9 +39,10 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """The metrics of a whole simulation.
 
-    The latencies are percentiles over jobs and time. ``refused_fragment_hours``: the hours in which
-    fragments had no node, in all. ``unreachable_job_hours``: the hours of placed jobs without a
-    known path. The other metrics are sums over the samples, or means over time.
+    The latencies are percentiles over jobs and time, for placed jobs with a known path, which are
+    placed for ``reachable_job_hours`` in all. ``unreachable_job_hours``: the hours of placed jobs
+    without a known path. ``refused_fragment_hours``: the hours in which fragments had no node, in
+    all. The other metrics are sums over the samples, or means over time.
     """
 
     latency_p50_ms: float
@@ -51,6 +52,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     quality: float
     gigabytes: float
     refused_fragment_hours: float
+    reachable_job_hours: float
     unreachable_job_hours: float
     migrations: int
     displaced: int
@@ -128,6 +130,7 @@ class Metrics:
             quality=summed("quality") / max(sum(hours), 1e-9),
             gigabytes=summed("bytes_per_s") * _HOUR_S / 1e9,
             refused_fragment_hours=summed("refused"),
+            reachable_job_hours=sum(self._weights),
             unreachable_job_hours=self._unreachable_h,
             migrations=sum(sample.migrations for sample in samples),
             displaced=sum(sample.displaced for sample in samples),

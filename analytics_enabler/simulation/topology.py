@@ -1,6 +1,8 @@
 """The topologies of simulated fogs: a file, a matrix of latencies, or generated tiers."""
 
 import math
+import warnings
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analytics_enabler.scheduling.model.snapshot import Fog, Link, Node
+from analytics_enabler.scheduling.driver.snapshot import without_drained
+from analytics_enabler.scheduling.model.snapshot import Fog, Link, Node, SourceQuality
 from analytics_enabler.simulation.equipment import cloud_node, edge_node, region_node
 from mistbow.errors import InvalidRequestError
 
@@ -20,6 +23,7 @@ _SITES_PER_REGION = 5
 _KM_PER_UNIT = 4000.0
 _KM_PER_MS = 100.0  # light in fibre: 200 km per ms, on routes twice as long as the distance
 _ACCESS_MS = (2.0, 15.0)
+_MAX_ROUND_TRIP_MS = 1e6
 
 Matrix = NDArray[np.float64]
 
@@ -31,7 +35,7 @@ class Topology:
     ``regions``: region -> its sites with data. ``hubs``: region -> the site that receives the
     results of the region. ``mobile``: the nodes that move; each is a site of its own, and reaches
     the others through the site to which it is attached at the time. ``offsets_h``: site -> the
-    difference (h) of its local time.
+    difference (h) of its local time. ``sources``: the known qualities of sites' points.
     """
 
     nodes: tuple[Node, ...]
@@ -40,6 +44,7 @@ class Topology:
     hubs: Mapping[str, str]
     mobile: tuple[str, ...] = ()
     offsets_h: Mapping[str, float] = field(default_factory=dict)
+    sources: tuple[SourceQuality, ...] = ()
 
 
 def load_topology(source: str, nodes: int, rng: np.random.Generator) -> Topology:
@@ -55,7 +60,7 @@ def load_topology(source: str, nodes: int, rng: np.random.Generator) -> Topology
         if kind == "matrix":
             return on_matrix(read_matrix(Path(path)), nodes, rng)
         return of_snapshot(Path(source).read_bytes())
-    except (OSError, ValueError, msgspec.MsgspecError) as error:
+    except (OSError, EOFError, ValueError, zlib.error, msgspec.MsgspecError) as error:
         raise InvalidRequestError(
             f"the topology {source} cannot be read: {error}",
             hint="Use `tiers`, matrix:PATH with a square CSV of round-trip times (ms), or a file "
@@ -69,10 +74,16 @@ def read_matrix(path: Path) -> Matrix:
     A round-trip time of 0 between two sites means that it was not measured; the latency is then
     ``inf``. Sites without any measurement are omitted.
     """
-    times = np.loadtxt(path, delimiter=",", ndmin=2)
-    if times.shape[0] != times.shape[1] or not (np.isfinite(times) & (times >= 0)).all():
-        raise ValueError("a matrix of latencies is square, with finite values from 0")
+    with warnings.catch_warnings(action="ignore"):
+        # An empty file is an error below.
+        times = np.loadtxt(path, delimiter=",", ndmin=2)
+    if times.shape[0] != times.shape[1] or not ((times >= 0) & (times <= _MAX_ROUND_TRIP_MS)).all():
+        raise ValueError(
+            f"a matrix of latencies is square, with values from 0 to {_MAX_ROUND_TRIP_MS:,.0f} ms"
+        )
     measured = (times > 0).any(axis=1)
+    if not measured.any():
+        raise ValueError("the matrix has no measured pair of sites")
     latencies = np.where(times > 0, times / 2, math.inf)[measured][:, measured]
     np.fill_diagonal(latencies, 0.0)
     return latencies
@@ -108,8 +119,13 @@ def generated_tiers(nodes: int, rng: np.random.Generator) -> Topology:
     The backbone is a minimum spanning tree of the regions with the edges of a Waxman graph
     (Waxman, "Routing of multipoint connections", 1988).
     """
-    import networkx as nx
-
+    try:
+        import networkx as nx
+    except ImportError:
+        raise InvalidRequestError(
+            "the topology tiers needs networkx",
+            hint="Install mistbow[simulation], or use another topology.",
+        ) from None
     mobile = int(nodes * _MOBILE_SHARE)
     regions = max(1, min(_MAX_REGIONS, nodes // 10))
     edges = max(nodes - mobile - regions - max(1, int(nodes * _CLOUD_SHARE)), 1)
@@ -140,16 +156,19 @@ def generated_tiers(nodes: int, rng: np.random.Generator) -> Topology:
 
 
 def of_snapshot(document: bytes) -> Topology:
-    """Return the fog in a file that ``mistbow fog show --json`` printed; its nodes do not move."""
-    fog = msgspec.json.decode(document, type=Fog)
+    """Return the fog in a file that ``mistbow fog show --json`` printed; its nodes do not move.
+
+    As in operation, drained nodes receive no fragments.
+    """
+    fog = without_drained(msgspec.json.decode(document, type=Fog))
     sites: dict[str, set[str]] = {}
     for node in fog.nodes:
         sites.setdefault(node.region or "region", set()).add(node.site)
     regions = {region: tuple(sorted(names)) for region, names in sorted(sites.items())}
     if not regions:
-        raise ValueError("the fog has no nodes")
+        raise ValueError("the fog has no nodes that are not drained")
     hubs = {region: names[0] for region, names in regions.items()}
-    return Topology(fog.nodes, fog.links, regions, hubs)
+    return Topology(fog.nodes, fog.links, regions, hubs, sources=fog.sources)
 
 
 def _equipped(

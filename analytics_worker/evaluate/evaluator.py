@@ -24,6 +24,7 @@ from analytics.plan.expressions import (
     PositionGeohash,
     Reduction,
     TickSeries,
+    Within,
 )
 from analytics.plan.functions import UserOperator
 from analytics.plan.nodes import Insight, expressions_of
@@ -34,6 +35,7 @@ from analytics_worker.evaluate.key_expressions import (
     is_constant,
     is_of_kind,
     kind_of,
+    lists_of_keys,
     reads_windows,
     values_of_keys,
 )
@@ -49,7 +51,7 @@ from analytics_worker.evaluate.operator_failures import OperatorFailure, failure
 from analytics_worker.operators.geohash import geohash
 from analytics_worker.operators.points import Floats
 from analytics_worker.panes.mathematics import MATHEMATICAL
-from analytics_worker.panes.predicates import ARITHMETIC_ARRAYS, COMPARE_ARRAYS
+from analytics_worker.panes.predicates import ARITHMETIC_ARRAYS, COMPARE_ARRAYS, is_among
 
 
 class ExpressionEvaluator:
@@ -101,6 +103,12 @@ class ExpressionEvaluator:
                 options = [option for option in condition.options if is_of_kind(option, kind)]
                 values = self._values_at(condition.operand, base, kind)
                 return pc.is_in(values, pa.array(options, kind))
+            case Within():
+                values = self._values_at(condition.operand, base, kind_of(condition.operand))
+                lists = lists_of_keys(condition.options, base.rows)
+                pairs = zip(values.to_pylist(), lists, strict=True)
+                found = [is_among(value, options, condition.negated) for value, options in pairs]
+                return pa.array(found, pa.bool_())
             case _:
                 raise TypeError(f"{type(condition).__name__} is not a condition")
 

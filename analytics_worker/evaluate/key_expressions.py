@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from analytics.plan.expressions import (
     Attribute,
+    Derived,
     Expression,
     Measure,
     Scalar,
@@ -14,7 +15,13 @@ from analytics.plan.expressions import (
     walk,
 )
 from analytics_worker.evaluate.keyed_values import NUMBER, TEXT, attributes_of
-from analytics_worker.panes.predicates import holds_for, is_number, number_for, text_for
+from analytics_worker.panes.predicates import (
+    derived_list,
+    holds_for,
+    is_number,
+    number_for,
+    text_for,
+)
 
 _VALUE_FOR_ALL = {NUMBER: number_for, TEXT: text_for}
 
@@ -42,15 +49,26 @@ def values_of_keys(expression: Expression, rows: pa.Table, kind: pa.DataType = N
     ``kind``.
     """
     keys = rows["key"].combine_chunks().dictionary_encode()
-    attributes = [
-        {name: value for name, value in each.items() if value is not None}
-        for each in attributes_of(keys)
-    ]
+    attributes = _present_attributes(keys)
     if is_condition(expression):
         values = pa.array([holds_for(expression, each) for each in attributes], pa.bool_())
     else:
         values = pa.array([_VALUE_FOR_ALL[kind](expression, each) for each in attributes], kind)
     return values.take(keys.indices)
+
+
+def lists_of_keys(expression: Derived, rows: pa.Table) -> list[tuple[Scalar, ...] | None]:
+    """Return the list that an operator derives from the key of each row; None without a list."""
+    keys = rows["key"].combine_chunks().dictionary_encode()
+    lists = [derived_list(expression, each) for each in _present_attributes(keys)]
+    return [lists[index] for index in keys.indices.to_pylist()]
+
+
+def _present_attributes(keys: pa.DictionaryArray) -> list[dict[str, Scalar]]:
+    return [
+        {name: value for name, value in each.items() if value is not None}
+        for each in attributes_of(keys)
+    ]
 
 
 def kind_of(*compared: Expression) -> pa.DataType:

@@ -87,13 +87,13 @@ def latest_of_history(
 def labels(label: Label, latest: Iterable[LatestPoint]) -> tuple[pa.Table, FunctionValues]:
     """Return a table with each tick and label key, and the value of the label for each row.
 
-    The value is null if the latest point lacks an attribute of the label. Of several points with
-    the latest time, the point with the greatest value counts; among equal values, the first text
-    counts.
+    The value is null if the latest point lacks an attribute of the label, or if the attribute is
+    not of the label's kind. Of several points with the latest time, the point with the greatest
+    value counts; among equal values, the first text counts.
     """
     best: dict[tuple[int, str], LatestPoint] = {}
     # Sorted by text, so that the first of equal points decides; null comes last.
-    for point in sorted(latest, key=lambda one: ((text := _text(one, label)) is None, text or "")):
+    for point in sorted(latest, key=lambda one: _rank(one, label)):
         pair = point.tick, _label_key(point.whole_key, label)
         other = best.get(pair)
         if other is None or (point.ts, point.value) > (other.ts, other.value):
@@ -104,12 +104,26 @@ def labels(label: Label, latest: Iterable[LatestPoint]) -> tuple[pa.Table, Funct
             "key": pa.array([key for _, key in best], pa.string()),
         }
     )
-    if label.is_number is True:
-        numbers = [_attributes(point.whole_key)[label.attribute] for point in best.values()]
-        found = [each if is_number(each) else None for each in numbers]
-        return rows, FunctionValues(pa.array(found, pa.float64()))
-    texts = [_text(point, label) for point in best.values()]
+    scalars = [_attributes(point.whole_key)[label.attribute] for point in best.values()]
+    match label.value_kind:
+        case "number":
+            numbers = [each if is_number(each) else None for each in scalars]
+            return rows, FunctionValues(pa.array(numbers, pa.float64()))
+        case "text":
+            texts = [each if isinstance(each, str) else None for each in scalars]
+        case "boolean":
+            texts = [_as_text(each) if isinstance(each, bool) else None for each in scalars]
+        case _:
+            texts = [_text(point, label) for point in best.values()]
     return rows, FunctionValues(pa.array(texts, pa.string()))
+
+
+def _rank(point: LatestPoint, label: Label) -> tuple[bool, str, int]:
+    """Return the sort key of a point among points with equal times and values."""
+    text = _text(point, label)
+    scalar = _attributes(point.whole_key)[label.attribute]
+    by_type = 2 if isinstance(scalar, str) else 1 if isinstance(scalar, bool) else 0
+    return text is None, text or "", by_type
 
 
 def _label_key(whole_key: str, label: Label) -> str:

@@ -57,7 +57,7 @@ class LateDataScanner(Protocol):
 
     @property
     def corrected_until(self) -> int:
-        """The time (ms) such that all rows that arrived at an earlier frontier are processed."""
+        """All rows that arrived before the frontier reached this time (ms) are processed."""
         ...
 
     @property
@@ -122,7 +122,7 @@ class Corrector:
 
     @property
     def corrected_until(self) -> int:
-        """The time (ms) such that results have all rows that arrived at an earlier frontier.
+        """Results include all rows that arrived before the frontier reached this time (ms).
 
         The frontier is the frontier of the stream of the points. Results may still lack rows of
         ``missing_sites``.

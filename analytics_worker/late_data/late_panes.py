@@ -45,7 +45,7 @@ class LatePaneScanner:
 
     @property
     def corrected_until(self) -> int:
-        """The time (ms) before which no pane is due that results lack, except for missing sites.
+        """The time (ms) up to which results include all due panes, except those of missing sites.
 
         The panes of a pending decision were read when the windows up to its time had closed.
         """

@@ -23,7 +23,7 @@ IDLE_CORES = 0.05
 """The cores that an idle worker takes, until it was measured."""
 
 MAX_OVERHEAD = 3.0
-"""The maximum factor of the overhead: the start of the first query takes more than it runs."""
+"""The maximum factor of the overhead, which is large while the first query starts."""
 
 
 def process_tree_cpu_s() -> float:

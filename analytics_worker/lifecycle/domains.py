@@ -1,4 +1,4 @@
-"""The domains of a worker's fragments, and the newest lease of each domain."""
+"""The domains of a worker's fragments, and the newest order of each domain."""
 
 from analytics.plan.orders import Lease
 from mistbow.domains import DEFAULT_DOMAIN
@@ -6,18 +6,22 @@ from mistbow.errors import ConflictError, FencedError
 
 
 class Domains:
-    """The domain of each fragment, and the lease of the newest order of each domain.
+    """The domain of each fragment, and the lease and number of the newest order of each domain.
 
-    Both are in memory only: after a restart of the worker, no fragment runs.
+    All are in memory only: after a restart of the worker, no fragment runs.
     """
 
     def __init__(self) -> None:
-        self._leases: dict[str, Lease] = {}
+        self._newest: dict[str, tuple[Lease, int]] = {}
         self._of_fragment: dict[str, str] = {}
 
-    def accept(self, domain: str, lease: Lease) -> None:
-        """Record the lease of an order; raises ``FencedError`` if a greater one was recorded."""
-        newest = self._leases.get(domain, lease)
+    def accept(self, domain: str, lease: Lease, number: int = 0) -> None:
+        """Record the lease and the number of an order.
+
+        Raises ``FencedError`` if a newer order was recorded. An order whose request has timed out
+        may still be queued, and then arrives after its successor. ``number``: 0: unknown.
+        """
+        newest, last = self._newest.get(domain, (lease, 0))
         if lease < newest:
             raise FencedError(
                 f"the order under {lease} of the domain {domain} is outdated: this worker obeys "
@@ -25,7 +29,12 @@ class Domains:
                 hint="Only one enabler plans a domain. Stop one of the two, or give it another "
                 "domain. If no other enabler exists, restart the worker.",
             )
-        self._leases[domain] = lease
+        if lease == newest and 0 < number < last:
+            raise FencedError(
+                f"the order {number} of the domain {domain} is outdated: this worker obeyed the "
+                f"later order {last}"
+            )
+        self._newest[domain] = lease, number
 
     def of(self, fragment_id: str) -> str:
         """Return the domain of a fragment; ``DEFAULT_DOMAIN`` if no order contained it."""

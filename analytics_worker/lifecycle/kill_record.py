@@ -5,7 +5,6 @@ record is a private file, which the worker updates while it runs. If the record 
 former process did not stop, and had used up its memory, the kernel killed it.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import msgspec
 
 from mistbow.clock import Clock
 from mistbow.fabric import FragmentLimit
+from mistbow.files import write_file
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -110,19 +110,12 @@ class KillRecord:
         self._state = msgspec.structs.replace(self._state, kill=Kill(now, fragments, repeats))
 
     def _write(self) -> None:
-        new = self._path.with_suffix(".new")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with open(new, "wb", opener=_open_private) as file:
-                file.write(msgspec.json.encode(self._state))
-            new.replace(self._path)
+            write_file(self._path, msgspec.json.encode(self._state))
         except OSError as error:
             # Without the record, only the protection after a kill is missing.
             log.warning("kill_record_write_failed", reason=str(error))
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, mode=0o600)
 
 
 def _read(path: Path) -> _State:

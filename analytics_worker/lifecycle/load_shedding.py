@@ -86,12 +86,12 @@ class LoadShedder:
         levels = sorted({load.salience for load in loads.values()})
         running = [level for level in levels if level >= self.floor]
         if self.floor and not running:
-            # The fragments that the others made room for have gone.
+            # The fragments of higher salience, for which the others were shed, no longer run.
             self._resume(now, levels)
             return
         overloaded = self._is_overloaded(now, loads)
         if self._is_start(now, loads):
-            # What lags now may catch up as soon as the cores are free.
+            # A lagging fragment may catch up when the start has ended and the cores are free.
             self._samples = {}
             return
         if overloaded and len(running) > 1:

@@ -126,8 +126,8 @@ class MemoryBudget:
         It is the demand of the fragments that have settled, plus the free memory for more
         fragments. Memory that the worker has allocated since then belongs to starting fragments, so
         it counts as free. Fragments that use less than their demand make no room for more, because
-        they need it when they start again. Running fragments fit, whatever they use, until the
-        memory is used up: only further fragments need the memory of a handover.
+        they need it when they start again. Running fragments count as fitting until the memory is
+        used up; only further fragments need the memory of a handover.
         """
         reading = self._reading
         more_mb = (self.free_mb + reading.own_mb - self._settled_own_mb) / self._excess

@@ -22,6 +22,7 @@ from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation
 from analytics.plan.status import FragmentState, FragmentStatus
 from analytics_worker.evaluate.operator_failures import describe_failures
 from analytics_worker.late_data.corrector import Corrector
+from analytics_worker.lifecycle.query_stops import QueryStops
 from analytics_worker.lifecycle.runner_state import (
     Accept,
     Command,
@@ -35,7 +36,7 @@ from analytics_worker.lifecycle.runner_state import (
     Trial,
 )
 from analytics_worker.lifecycle.silence import SilenceMonitor
-from analytics_worker.lifecycle.start import record_joined_sites, start, state_access_of
+from analytics_worker.lifecycle.start import SiteCheck, record_joined_sites, start, state_access_of
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.lifecycle.target_writer import TargetWriter, describe_insights, read_positions
 from analytics_worker.query_lease import QueryLease
@@ -50,10 +51,6 @@ from mistbow.telemetry import get_logger
 log = get_logger(__name__)
 
 _RETRY_PAUSES_S = (1.0, 2.0, 4.0, 8.0)
-_STOP_PAUSE_S = 1.0
-"""The time after which a query is stopped again, if its stop has raised an error."""
-_LAST_STOP_PAUSES_S = (0.1, 0.3, 1.0)
-"""The times after which a stopped runner tries again to stop a query; then it gives up."""
 _TRIAL_S = 10.0
 """The time after its start in which a candidate must close a tick before it replaces a query."""
 _OUTDATED_PATIENCE_S = 60.0
@@ -75,6 +72,7 @@ class FragmentRunner:
         self._agent = agent
         self._slot = slot
         self._target = TargetWriter(agent)
+        self._sites = SiteCheck(agent)
         self._corrector = Corrector(library, agent)
         self._silence = SilenceMonitor(agent)
         self._accepted = Accept(fragment)
@@ -85,8 +83,7 @@ class FragmentRunner:
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
         self._abandon_at = 0.0
         self._trial = Trial(0, 0.0)
-        self._unstopped: list[EngineQuery] = []
-        self._stop_again_at = 0.0
+        self._stops = QueryStops(library)
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"run-{fragment.id}", daemon=True)
         self._corrections = PeriodicThread(
@@ -217,12 +214,7 @@ class FragmentRunner:
     def _run(self) -> None:
         self._library.adopt_thread()
         self._execute_commands()
-        for pause_s in _LAST_STOP_PAUSES_S:
-            if not (self._unstopped and self._library.is_alive()):
-                return
-            time.sleep(pause_s)
-            self._stop_again_at = 0.0
-            self._stop_again()
+        self._stops.finish()
 
     def _execute_commands(self) -> None:
         """Execute commands until the runner is stopped, or the library has died."""
@@ -232,7 +224,7 @@ class FragmentRunner:
             except Empty:
                 command = Observe()
             try:
-                self._stop_again()
+                self._stops.retry()
                 self._execute(command)
             except FencedError as error:
                 self._fail(QueryFailure(error.message, is_fenced=True))
@@ -292,9 +284,8 @@ class FragmentRunner:
             if failure.is_fenced:
                 return
             self._end(query)
-            candidate = self._progress.candidate
-            if was_active and candidate is not None:
-                # Nobody else is left to decide which sites are missing.
+            if was_active and (candidate := self._progress.candidate) is not None:
+                # No other query is left to decide which sites are missing.
                 self._let_decide(candidate.fragment)
 
     def _let_decide(self, fragment: Fragment) -> None:
@@ -330,7 +321,9 @@ class FragmentRunner:
 
     def _acquire_slot(self) -> bool:
         """Return whether a query may start; end the active query if memory for both stays short."""
-        if self._slot.acquire(self, for_handover=self._progress.active is not None):
+        fragment = self._progress.accepted.fragment
+        self._sites.check(fragment, self._target.leases)
+        if self._slot.acquire(self, fragment, for_handover=self._progress.active is not None):
             return True
         if not self._slot.acquire_without_memory(self):
             return False
@@ -371,7 +364,7 @@ class FragmentRunner:
             if not is_sole_writer:
                 lease.grant(self._target.leases.claim(fragment))
             elif target.frontier <= 0:
-                # Nobody has written results yet, so there is nothing to catch up with.
+                # No query has written results yet, so there is nothing to catch up with.
                 self._claim(fragment, lease)
             query = start(self._library, self._agent, fragment, target, lease)
         except BaseException:
@@ -418,8 +411,7 @@ class FragmentRunner:
         self._keep_queries(candidate, None)
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
         if former is not None and isinstance(fragment, Merge):
-            until = former.frontier + fragment.grain_ms
-            epoch = epochs[fragment.decisions.stream]
+            until, epoch = former.frontier + fragment.grain_ms, epochs[fragment.decisions.stream]
             record_joined_sites(self._agent, former.fragment, fragment, until, epoch)
         log.info("query_running", fragment=fragment.id, frontier=candidate.frontier)
 
@@ -474,25 +466,7 @@ class FragmentRunner:
         ending = [each for each in self._progress.queries if each not in progress.queries]
         ended = sum((each.counts for each in ending), start=progress.ended)
         self._progress = replace(progress, ended=ended, state=state or progress.state)
-        # An error of one must not prevent the end of the other, which would go on writing.
-        failures = [(query, failure) for query in ending if (failure := self._stop(query))]
-        self._unstopped += [query for query, _ in failures]
-        self._stop_again_at = time.monotonic() + _STOP_PAUSE_S
-        fence = next((failure for _, failure in failures if failure.is_fenced), None)
+        failures = self._stops.stop(ending)
+        fence = next((failure for failure in failures if failure.is_fenced), None)
         if fence is not None and self._progress.state is not RunnerState.STOPPED:
             self._fail(fence)
-
-    def _stop_again(self) -> None:
-        """Retry each stop of a query that has raised an error: the query may still be writing."""
-        if self._unstopped and time.monotonic() >= self._stop_again_at:
-            self._unstopped = [each for each in self._unstopped if self._stop(each) is not None]
-            self._stop_again_at = time.monotonic() + _STOP_PAUSE_S
-
-    def _stop(self, query: EngineQuery) -> QueryFailure | None:
-        try:
-            query.stop()
-        except Exception as error:
-            failure = self._library.failure_of(error)
-            log.warning("query_stop_failed", fragment=query.fragment.id, reason=failure.error)
-            return failure
-        return None

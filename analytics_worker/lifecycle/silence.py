@@ -29,6 +29,7 @@ from analytics_worker.panes.routing import COLUMNS, key_of
 from grammar.units import in_words
 from mistbow.client.agent import AgentClient
 from mistbow.errors import NotFoundError, UnavailableError
+from mistbow.first_names import first_names
 from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
 
@@ -220,8 +221,8 @@ def _problem_of(pane: Pane, rows: Sequence[pa.RecordBatch], count: int, span: st
         entities = {name for batch in rows for name in batch.column("entity").to_pylist()}
         if not entities & set(source.entities):
             return (
-                f"{came}, none belongs to {_listed(source.entities)}; "
-                f"entities seen: {_listed(entities)}"
+                f"{came}, none belongs to {first_names(sorted(source.entities), _MAX_SHOWN)}; "
+                f"entities seen: {first_names(sorted(entities), _MAX_SHOWN)}"
             )
     if source.predicate is None:
         return None
@@ -254,7 +255,7 @@ def _seen(condition: Expression, rows: Sequence[pa.RecordBatch]) -> str:
         seen = {one.get(name) for batch in rows for one in _attributes(batch)} - {None}
         if not seen:
             return f"no point has the attribute {name}"
-        return f"values seen: {_listed(str(value) for value in seen)}"
+        return f"values seen: {first_names(sorted(map(str, seen)), _MAX_SHOWN)}"
     if any(isinstance(node, Value) for node in walk(condition)):
         values = pa.chunked_array([batch.column("value") for batch in rows])
         bounds = pc.min_max(values).as_py()
@@ -327,9 +328,3 @@ def _came_in(count: int, metric: str, span: str) -> str:
 
 def _points_words(count: int) -> str:
     return "1 point" if count == 1 else f"{count} points"
-
-
-def _listed(values: Iterable[str]) -> str:
-    shown = sorted(values)
-    more = len(shown) - _MAX_SHOWN
-    return ", ".join(shown[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,7 +1,9 @@
 """Starts a fragment's query where the previous query ended; the new query replays its streams."""
 
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -30,6 +32,9 @@ from mistbow.streams.models import (
     StreamInfo,
 )
 from mistbow.streams.schemas import EVENTS, PANES, RESULT_ROWS, STATES, states_stream
+
+_CHECK_S = 2.0
+"""The time for which a successful check of a fragment's sites is valid."""
 
 
 class WriteLeases:
@@ -63,6 +68,28 @@ class WriteLeases:
                 claimed = self._agent.at(location.site).claim(location.stream)
                 self._epochs[location] = claimed.epoch
         return {location.stream: self._epochs[location] for location, _ in _streams_of(fragment)}
+
+
+class SiteCheck:
+    """Checks that the sites answer without which a fragment's query cannot start.
+
+    A runner checks them before it takes the start slot, which others would wait for meanwhile.
+    """
+
+    def __init__(self, agent: AgentClient) -> None:
+        self._agent = agent
+        self._checked: tuple[str, float] = "", 0.0
+
+    def check(self, fragment: Fragment, leases: WriteLeases) -> None:
+        """Raise ``UnavailableError`` if such a site is unreachable; check every ``_CHECK_S``."""
+        version, at = self._checked
+        if version == fragment.fingerprint and time.monotonic() < at + _CHECK_S:
+            return
+        leases.describe_target(fragment)
+        if not isinstance(fragment, Merge):
+            with suppress(NotFoundError):
+                self._agent.at(fragment.source.site).info(fragment.source.stream)
+        self._checked = fragment.fingerprint, time.monotonic()
 
 
 def _streams_of(fragment: Fragment) -> list[tuple[StreamLocation, pa.Schema]]:

@@ -5,8 +5,26 @@ import time
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
+from analytics.plan.fragments import Fragment, Partial
+
 _TIMEOUT_S = 10.0
+_POLLED_S = 1.0
+"""The time after its last call of ``acquire`` in which an owner waits for the slot."""
+
+_Rank = tuple[int, int]
+"""The urgency of a start; the waiting start with the greatest rank gets the slot next."""
+
 _MEMORY_PATIENCE_S = 30.0
+
+
+def _rank_of(fragment: Fragment, *, is_handover: bool) -> _Rank:
+    """Return the rank of a fragment's start: fragments whose results have stopped come first.
+
+    Partial fragments come next: without one, results continue but lack its site. Handovers come
+    last, because results continue completely.
+    """
+    urgency = 0 if is_handover else 1 if isinstance(fragment, Partial) else 2
+    return urgency, fragment.salience
 
 
 class StartSlot:
@@ -22,12 +40,14 @@ class StartSlot:
         self._has_memory = has_memory
         self._patience_s = patience_s
         self._waiting_since: WeakKeyDictionary[object, float] = WeakKeyDictionary()
+        self._waiting: WeakKeyDictionary[object, tuple[_Rank, float]] = WeakKeyDictionary()
+        """Owner -> its rank, and the time of its last request, for the owners that wait."""
         self._lock = threading.Lock()
         self._owner: object | None = None
         self._expires_at = 0.0
 
-    def acquire(self, owner: object, *, for_handover: bool = False) -> bool:
-        """Take the slot for 10 s unless another owner has the slot.
+    def acquire(self, owner: object, fragment: Fragment, *, for_handover: bool = False) -> bool:
+        """Take the slot for 10 s unless another owner has the slot, or one of greater rank waits.
 
         ``for_handover``: whether another query of ``owner`` runs, so that the slot is not taken
         without memory for both. Return whether ``owner`` now has the slot.
@@ -36,9 +56,15 @@ class StartSlot:
             with self._lock:
                 self._waiting_since.setdefault(owner, time.monotonic())
             return False
+        self.end_wait(owner)
         with self._lock:
-            self._waiting_since.pop(owner, None)
-            return self._take(owner)
+            now, rank = time.monotonic(), _rank_of(fragment, is_handover=for_handover)
+            self._waiting[owner] = rank, now
+            waiting = [each for each, at in self._waiting.values() if now - at < _POLLED_S]
+            if (self._owner is not owner and max(waiting) > rank) or not self._take(owner):
+                return False
+            del self._waiting[owner]
+            return True
 
     def acquire_without_memory(self, owner: object) -> bool:
         """Take the slot for a handover that has waited for memory for too long.
@@ -48,12 +74,14 @@ class StartSlot:
         """
         with self._lock:
             since = self._waiting_since.get(owner)
-            if since is None or time.monotonic() < since + self._patience_s:
+            is_patient = since is None or time.monotonic() < since + self._patience_s
+            if is_patient or not self._take(owner):
                 return False
-            return self._take(owner)
+            del self._waiting_since[owner]
+            return True
 
     def end_wait(self, owner: object) -> None:
-        """Forget since when ``owner`` waits for memory, because it needs no handover any more."""
+        """Record that ``owner`` no longer waits for memory."""
         with self._lock:
             self._waiting_since.pop(owner, None)
 
@@ -68,5 +96,4 @@ class StartSlot:
         if self._owner not in (None, owner) and now < self._expires_at:
             return False
         self._owner, self._expires_at = owner, now + _TIMEOUT_S
-        self._waiting_since.pop(owner, None)
         return True

@@ -57,7 +57,8 @@ def read_positions(query: EngineQuery) -> dict[str, Any]:
     fragment = query.fragment
     match fragment:
         case Partial():
-            # What was read before came too late for no pane that closes after the frontier.
+            # A query that resumes here still reads all points of the panes that close after the
+            # frontier.
             read = query.read_to(query.frontier - fragment.lookback_ms)
             return {} if read is None else {"read": {fragment.source.stream: read}}
         case Merge():

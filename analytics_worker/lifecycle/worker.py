@@ -45,6 +45,7 @@ from mistbow.errors import (
     InvalidRequestError,
     MistbowError,
     NotFoundError,
+    StartingError,
     UnavailableError,
 )
 from mistbow.fabric import Worker
@@ -147,7 +148,7 @@ class AnalyticsWorker:
     def drain(self) -> None:
         """Announce from now on that the worker is drained, also after restarts."""
         self._drain.set()
-        log.info("worker_drained", fragments=len(self.list()))
+        log.info("worker_drained", fragments=len(self._running()))
 
     def undrain(self) -> None:
         """Announce from now on that the worker accepts fragments."""
@@ -180,17 +181,21 @@ class AnalyticsWorker:
             return ["Spark is starting"]
         return [] if self._announcer.refusal is None else [self._announcer.refusal]
 
+    def check_started(self) -> None:
+        """Raise ``StartingError`` while the library starts."""
+        self._started_library()
+
     def obey(self, domain: str, order: Order) -> OrderAnswer:
         """Run the fragments of an order, and stop the other fragments of its domain.
 
         A refused fragment does not delay the others. Raises ``FencedError`` if the worker has
-        obeyed an order under a greater lease, and ``UnavailableError`` while the library starts.
+        obeyed a newer order, and ``StartingError`` while the library starts.
         """
         self._started_library()
         refused: dict[str, str] = {}
         without_capacity: set[str] = set()
         with self._order_lock:
-            self._domains.accept(domain, order.lease)
+            self._domains.accept(domain, order.lease, order.number)
             for fragment_id, fragment in order.fragments.items():
                 try:
                     self._start_ordered(domain, fragment_id, fragment)
@@ -200,10 +205,11 @@ class AnalyticsWorker:
                         without_capacity.add(fragment_id)
             self._quality.set_shares(order.fragments, order.checked)
             running = [each.id for each in self.list() if each.domain == domain]
-            stopped = surplus(running, order.fragments, order.retained, order.moving)
-            with ThreadPoolExecutor(_MAX_STOPS, "stop") as pool:
-                # The end of a query takes up to seconds.
-                list(pool.map(self._remove_ordered, stopped))
+            surplus_ids = surplus(running, order.fragments, order.retained, order.moving)
+            stopped = [each for each in map(self._take, surplus_ids) if each is not None]
+        # The end of a query takes up to seconds, for which a later order does not wait.
+        with ThreadPoolExecutor(_MAX_STOPS, "stop") as pool:
+            list(pool.map(FragmentRunner.stop, stopped))
         statuses = [each for each in self.list() if each.domain == domain]
         return OrderAnswer(
             fragments=statuses, refused=refused, without_capacity=frozenset(without_capacity)
@@ -224,15 +230,18 @@ class AnalyticsWorker:
             self.run(fragment)
             self._domains.assign(fragment_id, domain)
 
-    def _remove_ordered(self, fragment_id: str) -> None:
-        # It may have been removed since.
-        with suppress(NotFoundError):
-            self.remove(fragment_id)
+    def _take(self, fragment_id: str) -> FragmentRunner | None:
+        """Remove the runner of a fragment, and return it; None: it was removed before."""
+        with self._lock:
+            runner = self._runners.pop(fragment_id, None)
+        if runner is not None:
+            self._domains.assign(fragment_id, DEFAULT_DOMAIN)
+        return runner
 
     def run(self, fragment: Fragment) -> FragmentStatus:
         """Run a fragment, in place of a running version of the fragment, and return its status.
 
-        Raises ``UnavailableError`` while the library starts, ``InvalidRequestError`` if the library
+        Raises ``StartingError`` while the library starts, ``InvalidRequestError`` if the library
         cannot run the fragment, and ``CapacityError`` if a new fragment does not fit.
         """
         _check(fragment, self._started_library())
@@ -291,11 +300,10 @@ class AnalyticsWorker:
 
     def remove(self, fragment_id: str) -> None:
         """Stop and remove a fragment; raises ``NotFoundError`` if the worker lacks the fragment."""
-        with self._lock:
-            runner = self._runner(fragment_id)
-            del self._runners[fragment_id]
+        runner = self._take(fragment_id)
+        if runner is None:
+            raise _unknown(fragment_id)
         runner.stop()
-        self._domains.assign(fragment_id, DEFAULT_DOMAIN)
 
     def _status(self, runner: FragmentRunner) -> FragmentStatus:
         status = runner.status()
@@ -315,7 +323,7 @@ class AnalyticsWorker:
 
     def _started_library(self) -> StreamingLibrary:
         if self._library is None:
-            raise UnavailableError("Spark is starting", hint="Try again in some seconds.")
+            raise StartingError("Spark is starting", hint="Try again in some seconds.")
         return self._library
 
     def _fragments(self) -> Sequence[Fragment]:
@@ -330,11 +338,15 @@ class AnalyticsWorker:
     def _runner(self, fragment_id: str) -> FragmentRunner:
         runner = self._runners.get(fragment_id)
         if runner is None:
-            raise NotFoundError(
-                f"no fragment {fragment_id} runs on this worker",
-                hint="GET /fragments lists the fragments of this worker.",
-            )
+            raise _unknown(fragment_id)
         return runner
+
+
+def _unknown(fragment_id: str) -> NotFoundError:
+    return NotFoundError(
+        f"no fragment {fragment_id} runs on this worker",
+        hint="GET /fragments lists the fragments of this worker.",
+    )
 
 
 def _check(fragment: Fragment, library: StreamingLibrary) -> None:

@@ -143,7 +143,7 @@ class MergeFrontier:
         for site, one in progress.items():
             if site not in self._lags:
                 if site in self._lost and one.frontier < 0 < self._since:
-                    # It fell silent before this query started, soon after the last result.
+                    # The site fell silent before this query started, soon after the last result.
                     silent_ms = max(0, now_ms - self._since - self._grain)
                 else:
                     silent_ms = self._former_silence_ms(one.frontier, furthest)
@@ -175,7 +175,7 @@ class MergeFrontier:
         return is_slow or now - lag.moved_at > patience
 
     def _next_tick(self, promise: int) -> int:
-        # Ticks up to ``after`` are not written again: they wait for no site, which may be gone.
+        # Ticks up to ``after`` are not written again, so they need not wait for any site.
         return max(promise, self._after + 1)
 
     def _round_up(self, time_ms: int) -> int:

@@ -5,6 +5,12 @@ from numpy.typing import NDArray
 
 from analytics_worker.operators.points import Floats, Points
 
+CONSTANT = 1e-14
+"""Values whose range is at most this share of the greatest absolute value are constant.
+
+Values that differ by the rounding of earlier calculations only have no correlation.
+"""
+
 
 def median(values: Floats) -> float | None:
     """Return the median: the middle value, or the mean of both middle values; None: no values."""
@@ -67,8 +73,8 @@ def correlation(x: Points, y: Points) -> float | None:
     """Return Pearson's correlation of the values of ``x`` and ``y`` with equal times and entities.
 
     If several points have the same time and entity, all pairs of these points are used, as in an
-    inner join. Return None if there are fewer than two pairs, or if all values of ``x`` or of ``y``
-    are equal.
+    inner join. Return None if there are fewer than two pairs, or if the values of ``x`` or of ``y``
+    are constant (``CONSTANT``).
     """
     x_slots, y_slots = _slots(x, y)
     number = int(max(x_slots.max(initial=-1), y_slots.max(initial=-1))) + 1
@@ -100,7 +106,7 @@ def _slots(x: Points, y: Points) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 def _distances(values: Floats, weights: NDArray[np.intp], pairs: int) -> Floats | None:
     """Return the deviations from the weighted mean; None if all values with a positive weight are
-    equal.
+    constant (``CONSTANT``).
 
     ``pairs``: the sum of the weights. The deviations are scaled to a range of 1, so no square
     overflows; the scale does not change the correlation.
@@ -108,7 +114,8 @@ def _distances(values: Floats, weights: NDArray[np.intp], pairs: int) -> Floats 
     paired = weights > 0
     # Halved, as the distance of two finite values may overflow.
     away = np.where(paired, values / 2 - values[paired].min() / 2, 0.0)
-    if not away.any():
+    extent = away.max()
+    if extent <= CONSTANT * np.abs(values[paired] / 2).max():
         return None
-    away /= away.max()
+    away /= extent
     return np.where(paired, away - weights @ away / pairs, 0.0)

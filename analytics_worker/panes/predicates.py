@@ -143,10 +143,20 @@ def holds_for(predicate: Expression, attributes: Attributes) -> bool:
 
 def _is_within(predicate: Within, attributes: Attributes) -> bool:
     operand = _scalar(predicate.operand, attributes)
-    options = _derive(predicate.options, attributes)
-    if operand is None or not isinstance(options, tuple):
+    return is_among(operand, derived_list(predicate.options, attributes), predicate.negated)
+
+
+def derived_list(expression: Derived, attributes: Attributes) -> tuple[Scalar, ...] | None:
+    """Return the list that an operator derives; None if it derives none."""
+    options = _derive(expression, attributes)
+    return options if isinstance(options, tuple) else None
+
+
+def is_among(operand: Scalar | None, options: tuple[Scalar, ...] | None, negated: bool) -> bool:
+    """Return whether a value is, or is not, in a derived list; False if one of them is missing."""
+    if operand is None or options is None:
         return False
-    if not predicate.negated:
+    if not negated:
         return any(compare("==", operand, option) for option in options)
     # Like any comparison, NOT IN is false for a value of another type.
     alike = [option for option in options if _kind(option) is _kind(operand)]

@@ -4,7 +4,6 @@ The JVM maps the classes from the file, parsed and verified, instead of reading 
 (application class-data sharing, JEP 350). A JVM ignores a file that a different JVM wrote.
 """
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from analytics_worker.spark.installed_files import (
     installed_spark,
     share_installation,
 )
-from mistbow.java import find_java
+from mistbow.java import archive_path, find_java, replace_class_archive
 
 _TIMEOUT_S = 300
 _MAX_REASON_LENGTH = 300
@@ -29,10 +28,8 @@ def class_archive() -> Path:
 
     The file may not exist yet.
     """
-    java = find_java().resolve()
-    facts = f"{java} {java.stat().st_mtime_ns} {version('pyspark')} {installed_spark()}"
-    name = hashlib.sha256(facts.encode()).hexdigest()[:12]
-    return installed_folder() / f"spark-{name}.jsa"
+    facts = f"{version('pyspark')} {installed_spark()}"
+    return archive_path(installed_folder(), "spark", find_java(), facts)
 
 
 def java_options() -> tuple[str, ...]:
@@ -53,9 +50,7 @@ def ensure_class_archive(console: Console) -> None:
     with console.status("Preparing Spark (once): writing an archive of its classes"):
         reason = _create(partial)
     if reason is None:
-        for old in archive.parent.glob("spark-*.jsa"):
-            old.unlink()
-        partial.rename(archive)
+        replace_class_archive(archive, partial)
         share_installation()
         console.print("Spark is prepared: it starts faster now", highlight=False)
     else:

@@ -115,7 +115,7 @@ class PanesStreamReader(DataSourceStreamReader):
         frontier = watcher.frontier(progress, promise)
         if frontier < promise:
             return start
-        # A site that has left may have rows that nobody can read before it is back.
+        # A site that has left may have rows that cannot be read before it is back.
         unreadable = watcher.unreachable & set(watcher.absent(promise))
         return {
             "next": {
@@ -149,7 +149,7 @@ class PanesStreamReader(DataSourceStreamReader):
                 # The ticks after a site has left are corrected anyway once it joins.
                 closed = 0 if site in partition.absent else partition.closed
                 _store_late_panes(options, site, rows, closed)
-                yield from _routed(rows, options.panes, partition.closed)
+                yield from routed_panes(rows, options.panes, partition.closed)
         record_usage(options.usage)
         yield pa.RecordBatch.from_pylist([{"due": partition.closing}], ROUTED_PANES)
 
@@ -172,7 +172,7 @@ class PanesBatchReader(DataSourceReader):
         for _, rows in _read_all(options, {}, {}):
             if rows.num_rows:
                 timely = rows.set_column(rows.column_names.index("due"), "due", rows["ts"])
-                yield from _routed(timely, options.panes, 0)
+                yield from routed_panes(timely, options.panes, 0)
 
 
 def _read_all(
@@ -206,7 +206,7 @@ def _read_all(
         yield from pool.map(read, ranges)
 
 
-def _routed(rows: pa.Table, panes: Sequence[str], closed: int) -> Iterator[pa.RecordBatch]:
+def routed_panes(rows: pa.Table, panes: Sequence[str], closed: int) -> Iterator[pa.RecordBatch]:
     """Convert panes to ``ROUTED_PANES``; late panes become due in the first open window.
 
     ``closed``: the time (ms) up to which windows are closed.

@@ -113,7 +113,7 @@ def start_session(
         # Hadoop's local file system starts a `chmod` process and a checksum file for each file
         # of a checkpoint; this pair does neither (a third less time a micro-batch).
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-        # Hadoop sets modes itself, whatever the umask of the process.
+        # Hadoop sets modes itself, and ignores the umask of the process.
         "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.sql.streaming.checkpointFileManagerClass": (
             "org.apache.spark.sql.execution.streaming.checkpointing."
@@ -168,6 +168,8 @@ def warm_up(session: SparkSession) -> None:
     starts take half of the time to the first result. The small query starts the processes, but
     reads and writes no stream. Raises the error of the small query if this query fails.
     """
+    # The calling thread need not be the one that started the session.
+    adopt_thread(session)
     pane = Pane(id="warm", source=Source("warm"), by=(), width_ms=1000)
     window = Window(id="warm", pane="warm", size_ms=2000, every_ms=1000)
     insight = Insight(uid="warm", expression=Measure("AVG", "warm"), by=(), every_ms=1000, since=0)

@@ -15,14 +15,22 @@ MAX_GROWTH_NODES = 2000
 _MEGABYTE = 2**20
 
 _VISIT = """
-([fragment, title]) => new Promise((resolve) => {
+([fragment, title, waitMs]) => new Promise((resolve, reject) => {
+  const end = Date.now() + waitMs;
   location.hash = fragment;
-  const check = () => document.title.startsWith(title) && document.querySelector("main .page")
-    ? requestAnimationFrame(resolve)
-    : setTimeout(check, 5);
+  const check = () => {
+    if (document.title.startsWith(title) && document.querySelector("main .page")) {
+      requestAnimationFrame(resolve);
+    } else if (Date.now() > end) {
+      reject(new Error(`${fragment} has the title ${document.title}, not ${title}`));
+    } else {
+      setTimeout(check, 5);
+    }
+  };
   check();
 })
 """
+_MAX_VISIT_MS = 30_000
 
 
 @dataclass(frozen=True)
@@ -34,14 +42,14 @@ class _Memory:
     listeners: int
 
 
-def measure(browser: Browser, url: str, insight: str) -> Iterator[Figure]:
-    """Yield the growth by visits; ``insight``: the fragment of the page of an insight."""
+def measure(browser: Browser, url: str, deployment_id: str, insight: str) -> Iterator[Figure]:
+    """Yield the growth by visits of all pages, and of the page of an insight."""
     page = browser.new_page()
     page.goto(url)
     devtools = page.context.new_cdp_session(page)
     pages = (
         ("#/start", "Overview"),
-        (insight, "Insights"),
+        (f"#/insights/{deployment_id}/{insight}", insight),
         ("#/fog", "Fog"),
         ("#/write", "Write"),
         ("#/explore", "Explore"),
@@ -74,7 +82,7 @@ def measure(browser: Browser, url: str, insight: str) -> Iterator[Figure]:
 def _visit(page: Page, pages: Sequence[tuple[str, str]], number: int) -> None:
     """Show pages one after the other, and the first one at the end."""
     for fragment, title in (*islice(cycle(pages), number), pages[0]):
-        page.evaluate(_VISIT, [fragment, title])
+        page.evaluate(_VISIT, [fragment, title, _MAX_VISIT_MS])
 
 
 def _used(page: Page, devtools: CDPSession) -> _Memory:

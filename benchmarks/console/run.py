@@ -10,7 +10,8 @@ from tests.support.traffic import Traffic
 
 _METRIC = "delay"
 _TRAFFIC = Traffic(metrics=(_METRIC,), entities=("bus1", "bus2", "bus3"), rate=100)
-_QUERY = f"watched = COMPUTE AVG({_METRIC}, 10 SECONDS) BY entityID EVERY 1 SECOND"
+_INSIGHT = "watched"
+_QUERY = f"{_INSIGHT} = COMPUTE AVG({_METRIC}, 10 SECONDS) BY entityID EVERY 1 SECOND"
 
 
 def run(suite: Suite) -> Report:
@@ -20,15 +21,17 @@ def run(suite: Suite) -> Report:
         eventually(
             lambda: suite.enabler.results(deployment_id).results, timeout=60, what="a result"
         )
-        figures = list(arrival.measure(browser, suite.url("enabler"), deployment_id))
-        figures += viewers.measure(suite, browser, deployment_id, "watched")
-        insight = f"#/insights/{deployment_id}/watched"
-        figures += browser_memory.measure(browser, suite.url("enabler"), insight)
+        figures = list(arrival.measure(browser, suite, deployment_id))
+        figures += viewers.measure(suite, browser, deployment_id, _INSIGHT)
+        url = suite.url("enabler")
+        figures += browser_memory.measure(browser, url, deployment_id, _INSIGHT)
         figures += large_views.measure(browser)
     return Report(
         "The console",
         "Viewers: on the live page of an insight with three keys and a result of each per second, "
-        "over the whole suite with its own insights. Visits of Chromium: one tab that shows the "
+        "over the whole suite with its own insights. Arrival: all first revisions within a minute, "
+        "from the time at which a result is due (its time and the lateness of 1 s) to its event in "
+        "Chromium. Visits of Chromium: one tab that shows the "
         "pages one after the other. Large views: Chromium beside its data source, five first "
         "visits with an empty cache; all 2,000 keys have a new value each second, and 20 of 300 "
         "sites change. A delay is from an input to the next frame (Event Timing).",

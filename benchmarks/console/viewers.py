@@ -106,7 +106,11 @@ async def _follow(client: httpx.AsyncClient, deployment_id: str, insight: str) -
 async def _open(client: httpx.AsyncClient, deployment_id: str, insight: str) -> None:
     for path in ("/", "/console/app/main.js", "/api/session", f"/api/insights/{deployment_id}"):
         (await client.get(path)).raise_for_status()
-    params = {"insight": insight, "limit": 8000, "from": int((time.time() - 600) * 1000)}
+    params: dict[str, str | int] = {
+        "insight": insight,
+        "limit": 8000,
+        "from": int((time.time() - 600) * 1000),
+    }
     answer = await client.get(f"/api/insights/{deployment_id}/results", params=params)
     answer.raise_for_status()
 

@@ -1,1 +1,1 @@
-"""Measures the ways in of points under load, beside the storage of RAINBOW if its jar is given."""
+"""Measures the ingest protocols under load, and RAINBOW's storage too if its jar is given."""

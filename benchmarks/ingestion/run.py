@@ -1,4 +1,4 @@
-"""Measures the ways in of points; run as part of ``python -m benchmarks``."""
+"""Measures the ingest protocols; run as part of ``python -m benchmarks``."""
 
 import os
 import tempfile
@@ -65,7 +65,7 @@ _OTHERS = (
 
 
 def run() -> Report:
-    """Measure all ways in; this takes about five minutes."""
+    """Measure all ingest protocols; this takes about five minutes."""
     with tempfile.TemporaryDirectory(prefix="mistbow-ingestion-") as folder:
         return Report("Ingestion", _HOW, list(_figures(Path(folder))))
 

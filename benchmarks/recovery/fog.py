@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,10 +35,14 @@ _ENTITIES = 5
 
 @dataclass(frozen=True)
 class RecoveryFog:
-    """The running fog; the clients are in the network of the cloud."""
+    """The running fog; the clients are in the network of the cloud.
+
+    ``workers``: the names of its workers.
+    """
 
     backend: NamespaceBackend
     supervisor: Supervisor
+    workers: Collection[str]
 
     @contextmanager
     def enabler(self) -> Iterator[EnablerClient]:
@@ -60,6 +64,16 @@ class RecoveryFog:
             finally:
                 client.close()
 
+    def has_all_workers(self) -> bool:
+        """Return whether all workers announce themselves, and none is suspected."""
+        with self.agent("cloud") as agent:
+            try:
+                sites = agent.fabric().sites
+            except MistbowError:
+                return False
+        alive = {each.name for site in sites for each in site.workers if not each.suspected}
+        return alive >= set(self.workers)
+
     def process(self, name: str) -> psutil.Process:
         """Return a process that the benchmark supervises, such as ``enabler``."""
         pid = self.supervisor.pids[name]
@@ -73,7 +87,7 @@ class RecoveryFog:
             words = " ".join(child.cmdline())
             if "CommandLineStartup" in words:
                 found["ignite"] = child
-            elif words.endswith("command_line.app agent"):
+            elif words.endswith("-m storage_agent"):
                 found["agent"] = child
         return found
 
@@ -101,8 +115,8 @@ def running_fog(home: Path, workers: Mapping[str, str]) -> Iterator[RecoveryFog]
         supervisor = Supervisor(_children(backend, home, workers), StdoutLog([TOKEN]))
         try:
             supervisor.start(threading.Event())
-            fog = RecoveryFog(backend, supervisor)
-            eventually(lambda: _workers(fog) == len(workers), timeout=240, what="all workers run")
+            fog = RecoveryFog(backend, supervisor, tuple(workers))
+            eventually(fog.has_all_workers, timeout=240, what="all workers run")
             yield fog
         finally:
             supervisor.stop()
@@ -135,14 +149,6 @@ def _send(fog: RecoveryFog, site: str, stopped: threading.Event) -> None:
             ]
             with contextlib.suppress(MistbowError):
                 agent.put(points)
-
-
-def _workers(fog: RecoveryFog) -> int:
-    with fog.agent("cloud") as agent:
-        try:
-            return sum(len(site.workers) for site in agent.fabric().sites)
-        except MistbowError:
-            return 0
 
 
 def _children(backend: NamespaceBackend, home: Path, workers: Mapping[str, str]) -> list[Child]:

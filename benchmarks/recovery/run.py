@@ -14,8 +14,7 @@ import psutil
 from rich.console import Console
 
 from analytics.client.enabler import EnablerClient
-from analytics.client.worker import WorkerClient
-from benchmarks.recovery.fog import TOKEN, RecoveryFog, points, running_fog
+from benchmarks.recovery.fog import RecoveryFog, points, running_fog
 from benchmarks.report import Figure, Report
 from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
@@ -120,6 +119,8 @@ class _Watch:
 
 
 def _measure(fog: RecoveryFog, watch: _Watch, fault: Fault) -> Trial:
+    # A worker that was killed has no session before it announces itself.
+    eventually(fog.has_all_workers, timeout=240, what="all workers are back")
     eventually(watch.is_complete, timeout=240, what="calm before the next fault")
     time.sleep(_CALM_S)
     eventually(watch.is_complete, timeout=240, what="calm before the next fault")
@@ -151,25 +152,30 @@ def _kill(*processes: psutil.Process) -> None:
         process.kill()
 
 
-def _busy_worker(fog: RecoveryFog, *names: str) -> psutil.Process:
-    """Return the worker, of some, that runs fragments of the insight over edge1."""
-    found = {}
-    for number, name in enumerate(names):
-        with fog.backend.inside("edge1"):
-            client = WorkerClient(f"http://127.0.0.1:{8100 + number}", TOKEN)
-            found[name] = [each.id for each in client.list()]
-            client.close()
-    name = max(found, key=lambda each: any("edge1" in one for one in found[each]))
-    return fog.process(f"worker-{name}")
+def _kill_worker_of(site: str) -> Callable[[RecoveryFog], None]:
+    """Return a function that kills the worker that runs the insight over a site's points."""
+
+    def kill(fog: RecoveryFog) -> None:
+        with fog.enabler() as client:
+            found = {
+                fragment.node
+                for deployment in client.list()
+                for fragment in client.show(deployment.deployment_id).placement
+                if fragment.fragment.startswith(f"site-{site}.")
+            }
+        [node] = found
+        _kill(fog.process(f"worker-{node}"))
+
+    return kill
 
 
 FAULTS = (
     Fault(
         "worker with a second one at its site",
         "shared",
-        lambda fog: _kill(_busy_worker(fog, "edge1", "edge1-b")),
+        _kill_worker_of("edge1"),
     ),
-    Fault("worker alone at its site", "alone", lambda fog: _kill(fog.process("worker-edge2"))),
+    Fault("worker alone at its site", "alone", _kill_worker_of("edge2")),
     Fault(
         "storage of an edge",
         "everywhere",

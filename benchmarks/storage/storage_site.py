@@ -39,7 +39,7 @@ def running_site(
     """Run a site, by default with default settings, inside the ``with`` block."""
     with (
         IgniteServer(home, durability=durability) as ignite,  # type: ignore[arg-type]
-        storage_agent(home, ignite.port, **settings) as agent,
+        storage_agent(home, ignite.port, port=None, **settings) as agent,
     ):
         yield StorageSite(agent.url, psutil.Process(agent.pid), psutil.Process(ignite.pid), home)
 

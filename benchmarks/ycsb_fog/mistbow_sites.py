@@ -30,7 +30,7 @@ from tests.support.conditions import eventually
 
 _TOKEN = "of-the-benchmark"  # noqa: S105 - of this fog only
 _PORT = 8300
-_IGNITE_PORTS = {"port": 10800, "discovery_port": 10900, "communication_port": 10700}
+_IGNITE_PORT = 10800
 _HEAP_MB = 128
 _RECORDS = "records/application"
 _AT_ONCE = 4
@@ -164,7 +164,7 @@ class MistbowSites:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=inherited_environment() | settings,
+                env={**inherited_environment(), **settings},
             )
 
     def _wait(self, name: str, is_ready: partial[bool]) -> None:
@@ -181,7 +181,14 @@ class MistbowSites:
 
     def _ignite_config(self, site: str) -> IgniteConfig:
         folder = self._home / site / "ignite"
-        return IgniteConfig(folder, **_IGNITE_PORTS, durability="memory", heap_mb=_HEAP_MB)
+        return IgniteConfig(
+            folder,
+            port=_IGNITE_PORT,
+            discovery_port=10900,
+            communication_port=10700,
+            durability="memory",
+            heap_mb=_HEAP_MB,
+        )
 
     def _settings(self, site: str) -> dict[str, str]:
         return {
@@ -193,7 +200,7 @@ class MistbowSites:
             "MISTBOW_PEERS": self._url(_partner(site)),
             "MISTBOW_AGENT_URL": self._url(site),
             "MISTBOW_AGENT_PORT": str(_PORT),
-            "MISTBOW_IGNITE_PORT": str(_IGNITE_PORTS["port"]),
+            "MISTBOW_IGNITE_PORT": str(_IGNITE_PORT),
             "MISTBOW_DURABILITY": "memory",
             "MISTBOW_REPLICATION_POLICY": "",
             "MISTBOW_COLLECT_ROUTES": "false",

@@ -74,12 +74,13 @@ def _join(backend: NamespaceBackend, hosts: list[str], *, replicas: bool) -> Non
 
 def _target(hosts: list[str], replicas: bool, pids: list[int]) -> Target:
     cluster = redis.RedisCluster(hosts[0], _PORT)
-    leaders = sorted((node.host, node.port) for node in cluster.get_primaries())
+    primaries = cluster.get_primaries()  # type: ignore[no-untyped-call]
+    leaders = sorted((node.host, node.port) for node in primaries)
     assert len(leaders) == len(hosts) // (2 if replicas else 1), leaders
 
     @cache
     def owner(key: str) -> int:
-        node = cluster.get_node_from_key(key)
+        node = cluster.get_node_from_key(key)  # type: ignore[no-untyped-call]
         return leaders.index((node.host, node.port))
 
     def wait_replicas() -> None:
@@ -116,7 +117,8 @@ def _has_replica(leader: str) -> bool:
     """Return whether the leader's replica has acknowledged all writes."""
     state = _connect(leader).info("replication")
     replica = state.get("slave0", {})
-    return replica.get("state") == "online" and replica["offset"] == state["master_repl_offset"]
+    is_online = replica.get("state") == "online"
+    return is_online and bool(replica["offset"] == state["master_repl_offset"])
 
 
 @cache

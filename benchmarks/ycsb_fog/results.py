@@ -74,7 +74,7 @@ class Summary:
 
     def median(self, field: str) -> float:
         """Return the median of a field over the runs."""
-        return statistics.median(getattr(run, field) for run in self.runs)
+        return float(statistics.median(getattr(run, field) for run in self.runs))
 
     @property
     def rates(self) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mistbow.asgi import CLIENT_CERTIFICATE, extension
 from mistbow.auth.answer_key import AnswerKey, answering_with
 from mistbow.auth.callers import FOG, NOBODY, Caller, on_behalf_of
 from mistbow.auth.keyring import Keyring
@@ -18,7 +19,6 @@ from mistbow.auth.revocation import until_revoked
 from mistbow.auth.service_key import CHALLENGE_PATH, SCHEME, parse_signature
 from mistbow.auth.service_sessions import Accepted, ServiceSessions
 from mistbow.errors import UnauthorizedError
-from mistbow.tls import CLIENT_CERTIFICATE
 
 CALLER = "Mistbow-Caller"
 """The header of a forwarded request that contains the name of the caller's token.
@@ -181,7 +181,7 @@ def _is_of_service(scope: Scope) -> bool:
 
 
 def _has_certificate(scope: Scope) -> bool:
-    return CLIENT_CERTIFICATE in (scope.get("extensions") or {})
+    return extension(scope, CLIENT_CERTIFICATE) is not None
 
 
 async def _reject_certificate(scope: Scope, receive: Receive, send: Send) -> None:

@@ -133,7 +133,7 @@ class CertificateAuthority:
             .sign(key, SHA256())
         )
         pem = certificate.public_bytes(Encoding.PEM)
-        # First the bundle: nothing is signed by an authority that nobody trusts.
+        # The bundle first, so that each signing authority is trusted already.
         write_file(self.bundle, pem + former, 0o644)
         write_file(self.folder / _KEY, _pem(key), 0o600)
         write_file(self.folder / _CERTIFICATE, pem, 0o644)

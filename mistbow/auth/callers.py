@@ -20,7 +20,7 @@ SCOPES: frozenset[TokenScope] = frozenset(get_args(TokenScope))
 SERVICE_SCOPES: frozenset[ServiceScope] = frozenset(get_args(ServiceScope))
 
 SERVICES_ONLY: frozenset[Scope] = frozenset({"announce", "join", "adopt"})
-"""The scopes that no token has but the fog's: services act on what such a request names."""
+"""The scopes of services and the fog's token only: services contact addresses in such requests."""
 
 REACH_HINT = (
     "The operator of the fog decides which sites a service reaches: mistbow identity issue --reach"
@@ -129,7 +129,8 @@ class Caller:
         """Return a caller with this caller's scopes, and with the name and limits of a forwarded
         caller, which is not a service.
 
-        It keeps the site of a service that does not reach this site, and so the limits of a peer.
+        If this caller is a service that does not reach this site, the returned caller has the same
+        limits to the data of its site.
         """
         return replace(
             self,
@@ -144,9 +145,9 @@ class Caller:
     def as_peer(self, name: str, home: str) -> "Caller":
         """Return a forwarded agent of the site ``home``, which may read only the data of its site.
 
-        The caller that forwards the request must itself have the scope ``replicate``. If it does
-        not reach this site, it may name only its own: otherwise it would read what others may, and
-        each name would have limits of its own.
+        The caller that forwards the request must itself have the scope ``replicate``. A caller that
+        does not reach this site may name only its own site as ``home``. Otherwise it could read the
+        data of other sites, and evade the limits on requests by naming many sites.
         """
         may_forward = self.has_scope("replicate") and (self._reaches_here or home == self.home)
         scopes: frozenset[Scope] = frozenset({"replicate"} if may_forward else ())
@@ -179,7 +180,7 @@ def scopes_at(credential: Credential, site: str) -> frozenset[Scope]:
         return own
     if credential.reaches(site):
         return own - {"announce"}
-    # What agents of the fabric need from each other, whatever they may read.
+    # The scopes that agents need at each other's sites, independently of their reach.
     return own & {"join", "replicate"}
 
 
@@ -190,7 +191,7 @@ def forwarded_scopes_at(credential: Credential, site: str) -> frozenset[Scope]:
     the agents that reach all sites, can forward it. A list of sites lets an agent read and write
     there for its worker.
     """
-    is_core = "*" in credential.reach and site != credential.site
+    is_core = credential.reaches_all and site != credential.site
     forwards = credential.reaches(site) and (
         credential.kind == "enabler" or (credential.kind == "agent" and is_core)
     )

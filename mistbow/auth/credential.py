@@ -57,12 +57,29 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         >>> edge.reaches("edge"), edge.reaches("hub"), edge.reaches("cloud")
         (True, True, False)
         """
-        return site == self.site or site in self.reach or EVERYWHERE in self.reach
+        return site == self.site or site in self.reach or self.reaches_all
+
+    @property
+    def reaches_all(self) -> bool:
+        """Whether the service has its rights at all sites."""
+        return EVERYWHERE in self.reach
 
     @property
     def reached_sites(self) -> tuple[str, ...]:
         """The sites at which the service has its rights; empty: all sites."""
-        return () if EVERYWHERE in self.reach else (self.site, *self.reach)
+        return () if self.reaches_all else (self.site, *self.reach)
+
+    def covers(self, other: "Credential") -> bool:
+        """Return whether the service reaches all sites that another service reaches.
+
+        >>> from mistbow.clock import utc_now
+        >>> hub = Credential("h", "agent", "h", "0" * 32, "0" * 64, utc_now(), ("a",))
+        >>> a, b = (Credential(s, "agent", s, "1" * 32, "1" * 64, utc_now()) for s in "ab")
+        >>> hub.covers(a), hub.covers(b), a.covers(hub)
+        (True, False, False)
+        """
+        sites = (other.site, *other.reach)
+        return self.reaches_all or (not other.reaches_all and all(map(self.reaches, sites)))
 
     def may_plan(self, domain: str) -> bool:
         """Return whether a domain belongs to the enabler.
@@ -74,9 +91,17 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         >>> one = Credential("enabler-n.1", "enabler", "a", "0" * 32, "0" * 64, utc_now(), ("b",))
         >>> one.may_plan("n"), one.may_plan("n-1"), one.may_plan("all")
         (True, False, False)
+
+        A name that begins with the own site has no domain but this site, also if that has dots:
+
+        >>> dotted = Credential("enabler-n.1", "enabler", "n.1", "0" * 32, "0" * 64, utc_now())
+        >>> dotted.may_plan("n"), dotted.may_plan("n.1")
+        (False, True)
         """
-        own, _, _ = self.name.removeprefix("enabler-").partition(".")
-        return EVERYWHERE in self.reach or domain == own
+        rest = self.name.removeprefix("enabler-")
+        is_of_site = f"{rest}.".startswith(f"{self.site}.")
+        own = self.site if is_of_site else rest.partition(".")[0]
+        return self.reaches_all or domain == own
 
     @property
     def is_confined(self) -> bool:
@@ -128,6 +153,18 @@ def verify(text: str, fog_keys: Collection[str], now: datetime) -> Credential:
     ``fog_keys``: public keys (hexadecimal). Raises ``UnauthorizedError`` if the text is no
     credential, if no key has signed it, or if it has expired.
     """
+    credential = read_signed(text, fog_keys)
+    if credential.expires <= now:
+        raise UnauthorizedError(
+            f"the credential of the {credential.kind} {credential.name} expired on "
+            f"{credential.expires:%Y-%m-%d}",
+            hint="Issue it again: mistbow identity issue",
+        )
+    return credential
+
+
+def read_signed(text: str, fog_keys: Collection[str]) -> Credential:
+    """Return the content of a credential as ``verify`` does, also if it has expired."""
     try:
         payload, signature = (_bytes(part) for part in text.split("."))
     except (ValueError, binascii.Error):
@@ -138,18 +175,11 @@ def verify(text: str, fog_keys: Collection[str], now: datetime) -> Credential:
             hint="Issue credentials by the fog's own key: mistbow identity issue",
         )
     try:
-        credential = _PAYLOAD.decode(payload)
+        return _PAYLOAD.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise UnauthorizedError(
             "the credential is of another version", hint="Issue it again: mistbow identity issue"
         ) from None
-    if credential.expires <= now:
-        raise UnauthorizedError(
-            f"the credential of the {credential.kind} {credential.name} expired on "
-            f"{credential.expires:%Y-%m-%d}",
-            hint="Issue it again: mistbow identity issue",
-        )
-    return credential
 
 
 def _is_signed_by(key: str, payload: bytes, signature: bytes) -> bool:

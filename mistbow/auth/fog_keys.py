@@ -66,6 +66,10 @@ class FogKeys:
         """Whether the folder contains the fog's key."""
         return (self.folder / _KEY).exists()
 
+    def public_key(self) -> str:
+        """Return the fog's public key (hexadecimal)."""
+        return self._read_key().public_key().public_bytes_raw().hex()
+
     def issue(
         self, name: str, kind: str, site: str, expires: datetime, reach: Collection[str] = ()
     ) -> Path:
@@ -117,7 +121,7 @@ class FogKeys:
                 f"{self.folder} has no identity {name}", hint="See mistbow identity list."
             )
         revoked = tuple(dict.fromkeys((*self._revoked(), *ids)))
-        # First of all: whatever fails later, identities that are issued from now on contain it.
+        # Stored first: even if a later step fails, identities issued from now on contain it.
         write_json_file(self.folder / _REVOKED, revoked)
         (self.folder / f"{name}{SUFFIX}").unlink(missing_ok=True)
         others = []

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Meta
 from prometheus_client import Gauge
 
-from mistbow.auth.credential import Credential, PublicKey, verify
+from mistbow.auth.credential import Credential, PublicKey, read_signed, verify
 from mistbow.auth.json_files import read_json_file, write_json_file
 from mistbow.clock import utc_now
 from mistbow.errors import MistbowError, UnauthorizedError
@@ -74,15 +74,31 @@ class Identity:
         Raises ``UnauthorizedError`` if this service does not accept the credential.
         """
         found = verify(credential, self._fog_keys, self._clock())
-        if found.id in self._revoked:
+        if self.is_revoked(found):
             raise UnauthorizedError(
                 f"the credential of the {found.kind} {found.name} is revoked",
                 hint="Issue another one: mistbow identity issue",
             )
         return found
 
+    def read(self, credential: str) -> Credential:
+        """Return the content of another service's credential, also if it has expired or is revoked.
+
+        Raises ``UnauthorizedError`` if the fog's key has not signed the credential.
+        """
+        return read_signed(credential, self._fog_keys)
+
+    def is_revoked(self, credential: Credential) -> bool:
+        """Return whether a credential is revoked."""
+        return credential.id in self._revoked
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the identity has expired, so that other services refuse it."""
+        return self.credential.expires <= self._clock()
+
     def warnings(self) -> list[str]:
-        """Return what an operator should see to: whether the identity expires soon."""
+        """Return warnings for an operator: the identity expires soon."""
         own = self.credential
         expiry = expiry_text(own.expires, self._clock())
         if expiry is None:
@@ -94,7 +110,7 @@ class Identity:
 
     def accepts(self, credential: Credential) -> bool:
         """Return whether a credential that was verified earlier is still valid."""
-        return credential.id not in self._revoked and credential.expires > self._clock()
+        return not self.is_revoked(credential) and credential.expires > self._clock()
 
 
 class IdentityFile:
@@ -117,8 +133,9 @@ class IdentityFile:
         """Return the identity; raises ``UnauthorizedError`` if the file contains no valid one."""
         stamp = file_stamp(self._path)
         if stamp != self._stamp:
+            is_replaced = self._stamp is not None
             self._stamp = stamp
-            self._read()
+            self._read(is_replaced=is_replaced)
         if self._identity is None:
             raise UnauthorizedError(
                 f"the identity file {self._path} contains no valid identity",
@@ -127,13 +144,21 @@ class IdentityFile:
         return self._identity
 
     def warnings(self) -> list[str]:
-        """Return what an operator should see to: an identity that is not valid, or expires soon."""
+        """Return warnings for an operator: the identity is not valid, or expires soon."""
         try:
             return self.current().warnings()
         except UnauthorizedError as error:
             return [error.message]
 
-    def _read(self) -> None:
+    def faults(self) -> list[str]:
+        """Return why other services refuse this one: its identity is not valid, or has expired."""
+        try:
+            identity = self.current()
+        except UnauthorizedError as error:
+            return [error.message]
+        return identity.warnings() if identity.is_expired else []
+
+    def _read(self, *, is_replaced: bool) -> None:
         try:
             self._identity = Identity(read_identity_file(self._path), self._clock)
         except MistbowError as error:
@@ -142,7 +167,9 @@ class IdentityFile:
         else:
             found = self._identity.credential
             _EXPIRY.labels(found.name).set(found.expires.timestamp())
-            log.info("identity_read", name=found.name, kind=found.kind, site=found.site)
+            # Each Python process of a worker reads it once.
+            if is_replaced:
+                log.info("identity_read", name=found.name, kind=found.kind, site=found.site)
             for text in self._identity.warnings():
                 log.warning("identity_expires_soon", problem=text)
 

@@ -8,7 +8,11 @@ from collections.abc import Callable
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mistbow.asgi import CLOSE_CONNECTION, extension
 from mistbow.errors import UnauthorizedError
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
 
 _RECHECK_S = 1.0
 """The time between two checks of a request's caller."""
@@ -25,9 +29,9 @@ async def until_revoked(
     A GET request, which may wait, ends within about a second. Any other request ends when it next
     sends a part of its answer, so that no change is interrupted. An answer that has not begun
     becomes the error 401. A stream of events ends with the event ``revoked``, whose data is the
-    error. An answer with a ``Content-Length`` is sent to its end. Any other answer is cut: raises
-    ``UnauthorizedError``, so that the server closes the connection before the end of the answer,
-    and no reader takes a part of the answer for the whole.
+    error. An answer with a ``Content-Length`` is sent to its end. Any other answer is cut: the
+    connection closes before the end of the answer, so that readers detect the incomplete answer.
+    Raises ``UnauthorizedError`` if the server has no ``CLOSE_CONNECTION``.
     """
     answer = _Answer(send, is_valid)
     if scope["method"] in _WAITING_METHODS:
@@ -38,6 +42,7 @@ async def until_revoked(
     except* _RevokedError:
         is_revoked = True
     if is_revoked:
+        log.info("request_revoked", method=scope["method"], path=scope["path"])
         await answer.end(scope, receive)
 
 
@@ -75,7 +80,7 @@ class _Answer:
         await self._send(message)
 
     async def end(self, scope: Scope, receive: Receive) -> None:
-        """End the answer with the reason; raise the reason if the form of the answer has none."""
+        """End the answer with the reason; cut it if its form has no place for a reason."""
         error = UnauthorizedError(
             "the rights of this request have ended: its token, session or identity was revoked "
             "or has expired",
@@ -87,9 +92,20 @@ class _Answer:
             await answer(scope, receive, self._send)
             return
         if not self._is_of_events:
-            raise error
+            await _cut(scope, receive, error)
+            return
         event = f"event: revoked\ndata: {json.dumps(error.body())}\n\n".encode()
         await self._send({"type": "http.response.body", "body": event, "more_body": False})
+
+
+async def _cut(scope: Scope, receive: Receive, error: UnauthorizedError) -> None:
+    """Close the connection of a request, and wait until it is closed."""
+    connection = extension(scope, CLOSE_CONNECTION)
+    if connection is None:
+        raise error
+    connection["close"]()
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _ending_waits(app: ASGIApp, answer: _Answer, is_valid: Callable[[], bool]) -> ASGIApp:

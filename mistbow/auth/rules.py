@@ -28,11 +28,13 @@ class AccessRule:
     ``by_entity``: whether the route itself compares the entities in a request with the token's
     entity prefix. ``for_peers``: whether the route admits agents of other sites too, and itself
     compares the site of the data with theirs (``Caller.check_site``), if they may not read all.
+    ``admits``: a further check of the caller by the request, also before the request is forwarded.
     """
 
     scope: Scope
     by_entity: bool
     for_peers: bool = False
+    admits: Callable[[Request], None] | None = None
 
     @property
     def token_scope(self) -> TokenScope:
@@ -48,17 +50,24 @@ class AccessRule:
         return self.scope in SERVICES_ONLY
 
 
-def requires(scope: Scope, *, by_entity: bool = False, for_peers: bool = False) -> Callable[[F], F]:
+def requires(
+    scope: Scope,
+    *,
+    by_entity: bool = False,
+    for_peers: bool = False,
+    admits: Callable[[Request], None] | None = None,
+) -> Callable[[F], F]:
     """Return a decorator that sets the access rule of a route.
 
     A route without a rule rejects all requests. ``by_entity``: True: the route itself compares
     entities with the entity prefix of ``current_caller()``. False: the route rejects tokens that
     have an entity prefix. ``for_peers``: the route also admits agents of other sites without this
-    scope, and itself checks that they read only data of their site.
+    scope, and itself checks that they read only data of their site. ``admits``: raises
+    ``ForbiddenError`` if the current caller may not send a request although it has the scope.
     """
 
     def mark(function: F) -> F:
-        setattr(function, _RULE, AccessRule(scope, by_entity, for_peers))
+        setattr(function, _RULE, AccessRule(scope, by_entity, for_peers, admits))
         return function
 
     return mark
@@ -80,6 +89,8 @@ async def authorize(request: Request) -> None:
     if rule is None:
         raise ForbiddenError(f"{what} has no access rule, so every request is rejected")
     check(rule, current_caller(), what)
+    if rule.admits is not None:
+        rule.admits(request)
 
 
 def check(rule: AccessRule, caller: Caller, what: str) -> None:

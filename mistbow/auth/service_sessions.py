@@ -34,10 +34,10 @@ LIFETIME_S = 600
 
 _MAX_SESSIONS = 4096
 _MAX_SESSIONS_OF_SERVICE = 512
-"""How many of the sessions one identity can have: more would end the sessions of others."""
+"""The maximum number of sessions of one identity; more would end the sessions of others."""
 
 _WINDOW = 16_384
-"""How far behind the greatest number of a session a request may be.
+"""The maximum distance of a request's number from the greatest number of its session.
 
 Concurrent requests do not arrive in the order of their numbers.
 """
@@ -140,7 +140,7 @@ class ServiceSessions:
         try:
             identity = self._identity.current()
         except UnauthorizedError:
-            # Everybody can ask: the path of the file is in the log only.
+            # Any client can send this request, so the path of the file is only in the log.
             raise UnauthorizedError(
                 "this service has no valid identity at present", hint="See the log of the service."
             ) from None

@@ -8,7 +8,6 @@ import fcntl
 import hashlib
 import os
 import secrets
-import tempfile
 from collections.abc import Collection, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from msgspec import Meta
 from mistbow.auth.callers import Caller, TokenScope
 from mistbow.auth.json_files import read_json_file
 from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
+from mistbow.files import write_file
 from mistbow.streams.signatures import SIGNATURE, SIGNATURE_FORM
 
 PREFIX = "mistbow_"
@@ -162,18 +162,6 @@ def write_token_file(path: Path, content: TokenFile) -> None:
     Only the owner can read a new file. An existing file's owner and permissions do not change.
     """
     data = msgspec.json.format(msgspec.json.encode(content), indent=2)
-    before = path.stat() if path.exists() else None
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data + b"\n")
-            if before is not None:
-                # Services may run as another user than the one who creates tokens.
-                os.fchown(file.fileno(), before.st_uid, before.st_gid)
-                os.fchmod(file.fileno(), before.st_mode & 0o777)
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    # Services may run as another user than the one who creates tokens.
+    write_file(path, data + b"\n", like=path if path.exists() else None)

@@ -33,6 +33,7 @@ from mistbow.auth.service_key import (
     ServiceKey,
     sign_request,
 )
+from mistbow.client.bounded_answers import bound, refuse_encoding
 from mistbow.errors import UnauthorizedError, from_body
 from mistbow.telemetry import get_logger
 from mistbow.tls import TlsFiles
@@ -113,6 +114,7 @@ class ServiceCredentials(httpx.Auth):
         step = next(flow)
         while True:
             response = yield step
+            bound(response, request)
             if step is not request:
                 _check_size(response)
                 response.read()
@@ -130,6 +132,7 @@ class ServiceCredentials(httpx.Auth):
         step = next(flow)
         while True:
             response = yield step
+            bound(response, request)
             if step is not request:
                 _check_size(response)
                 await response.aread()
@@ -140,6 +143,7 @@ class ServiceCredentials(httpx.Auth):
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Yield the requests to send; the bodies of answers to challenges must be read."""
+        refuse_encoding(request)
         session = self._valid_session()
         is_new = session is None
         if session is None:
@@ -209,7 +213,8 @@ class ServiceCredentials(httpx.Auth):
     def _check_fallback(self, response: httpx.Response) -> None:
         """Log that the service has no identity; raise an error if it has proven one before.
 
-        Somebody between the two services could refuse the identity to be offered the token's key.
+        Otherwise, a man in the middle could refuse the identity in order to get a proof of the
+        service key.
         """
         if self.peer is not None:
             raise _unverified(

@@ -1,9 +1,8 @@
 """Calls about points and series; each function builds the call that one client method sends."""
 
-import contextlib
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -29,7 +28,7 @@ from mistbow.client.methods import Page, PagedCall
 from mistbow.client.transport import Call, acknowledged, json_of, send_json, without_none
 from mistbow.errors import UnavailableError
 from mistbow.streams.json_numbers import from_json, to_json
-from mistbow.streams.wire import MEDIA_TYPE
+from mistbow.streams.wire import MEDIA_TYPE, read_batches, read_table
 
 _FILTERS = {
     "entity_type": "entityType",
@@ -225,7 +224,7 @@ def _get_answer(response: httpx.Response) -> _GetAnswer:
 
 
 def _arrow_table(response: httpx.Response) -> pa.Table:
-    return pa.ipc.open_stream(response.content).read_all()
+    return read_table(response.content)
 
 
 def _body(
@@ -248,13 +247,8 @@ def _node_data(answer: _GetAnswer) -> list[NodeData]:
 
 def _read_points(response: httpx.Response) -> pa.Table:
     """Return the rows of an answer, whose last batch has the end mark or the error as metadata."""
-    batches: list[pa.RecordBatch] = []
-    mark: Mapping[str, bytes] = {}
-    with pa.ipc.open_stream(response.content) as reader, contextlib.suppress(StopIteration):
-        while True:
-            rows, metadata = reader.read_next_batch_with_custom_metadata()
-            batches.append(rows)
-            mark = metadata or {}
+    found = read_batches(response.content)
+    mark = found[-1][1] if found else {}
     if "end" not in mark:
         reason = "the end mark is missing"
         if "error" in mark:
@@ -262,7 +256,7 @@ def _read_points(response: httpx.Response) -> pa.Table:
         raise UnavailableError(
             f"the answer was interrupted: {reason}", hint="Send the request again."
         )
-    table = pa.Table.from_batches(batches, POINT_SCHEMA)
+    table = pa.Table.from_batches([rows for rows, _ in found], POINT_SCHEMA)
     missing = _reasons(msgspec.json.decode(mark["end"], type=_End).missing)
     return table.replace_schema_metadata(
         {"missing": msgspec.json.encode(missing)} if missing else None

@@ -1,6 +1,5 @@
 """Calls about streams; each function builds the call that one client method sends."""
 
-import io
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
@@ -233,10 +232,9 @@ def _list(names: Names) -> Sequence[str]:
 
 
 def _rows(response: httpx.Response) -> Rows:
-    try:
-        chunks = list(decode(io.BytesIO(response.content)))
-    except pa.ArrowInvalid as error:
-        raise UnavailableError(f"the storage agent's answer was interrupted: {error}") from error
+    chunks = decode(response.content)
+    if not chunks:
+        raise UnavailableError("the answer has no position", hint="Send the request again.")
     table = pa.Table.from_batches([chunk.rows for chunk in chunks])
     return Rows(table, chunks[-1].position)
 

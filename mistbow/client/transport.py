@@ -21,6 +21,7 @@ import httpx
 import msgspec
 import stamina
 
+from mistbow.client.bounded_answers import IN_PARTS
 from mistbow.client.connections import async_transport, transport
 from mistbow.client.credentials import UnverifiedServiceError
 from mistbow.errors import MistbowError, UnavailableError, from_body
@@ -261,7 +262,7 @@ class Transport:
         timeout = httpx.Timeout(read_timeout, connect=3.0)
         try:
             with self._http.stream(
-                call.method, call.path, timeout=timeout, **call.arguments()
+                call.method, call.path, timeout=timeout, extensions=IN_PARTS, **call.arguments()
             ) as response:
                 if not response.is_success:
                     response.read()
@@ -318,7 +319,7 @@ class AsyncTransport:
         timeout = httpx.Timeout(read_timeout, connect=3.0)
         try:
             async with self._http.stream(
-                call.method, call.path, timeout=timeout, **call.arguments()
+                call.method, call.path, timeout=timeout, extensions=IN_PARTS, **call.arguments()
             ) as response:
                 if not response.is_success:
                     await response.aread()

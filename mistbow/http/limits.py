@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mistbow.asgi import COMPLETE_BODY, extension
 from mistbow.errors import (
     MistbowError,
     SlowRequestError,
@@ -85,9 +86,11 @@ class BodyLimit:
             return
         body = _Body(self._current_token())
         path = scope["path"]
+        complete = extension(scope, COMPLETE_BODY)
+        arrived = _unknown if complete is None else complete["received"]
         counting = {**scope, _COUNT_BODY: lambda length: self._count(body, length, path)}
         try:
-            await self._app(counting, self._limited(receive, path, body), send)
+            await self._app(counting, self._limited(receive, path, body, arrived), send)
         finally:
             self._received[body.token] -= body.size
             if not self._received[body.token]:
@@ -97,7 +100,12 @@ class BodyLimit:
     def _reads_compressed(scope: Scope) -> bool:
         return scope["path"] in _COLLECTOR_PATHS or scope["method"] in ("GET", "HEAD")
 
-    def _limited(self, receive: Receive, path: str, body: "_Body") -> Receive:
+    def _limited(
+        self, receive: Receive, path: str, body: "_Body", arrived: Callable[[], bool]
+    ) -> Receive:
+        """Return a function that receives the messages of a body; ``arrived``: the whole body was
+        received, so that nothing is awaited.
+        """
         deadline = asyncio.get_running_loop().time() + self._seconds
         complete = False
 
@@ -106,11 +114,10 @@ class BodyLimit:
             if complete:
                 # The next message is that the client disconnects, at any time.
                 return await receive()
-            try:
-                async with asyncio.timeout_at(deadline):
-                    message = await receive()
-            except TimeoutError:
-                raise self._too_slow(path) from None
+            if arrived():
+                message = await receive()
+            else:
+                message = await self._receive_in_time(receive, deadline, path)
             complete = not message.get("more_body", False)
             length = len(message.get("body", b""))
             if body.size + length > self._max:
@@ -119,6 +126,13 @@ class BodyLimit:
             return message
 
         return limited_receive
+
+    async def _receive_in_time(self, receive: Receive, deadline: float, path: str) -> Message:
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await receive()
+        except TimeoutError:
+            raise self._too_slow(path) from None
 
     def _count(self, body: "_Body", length: int, path: str) -> None:
         body.size += length
@@ -145,6 +159,10 @@ class BodyLimit:
             f"the body was not received within {self._seconds:g} s",
             hint="Send less in one request, or raise MISTBOW_BODY_SECONDS.",
         )
+
+
+def _unknown() -> bool:
+    return False
 
 
 @dataclass(slots=True)

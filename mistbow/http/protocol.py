@@ -1,22 +1,29 @@
 """uvicorn's HTTP protocol with limits, and with a single write for an answer's head and body.
 
-The limits are the size of a request's head and trailers, the time until the head is complete, and
-the time for which a client may stop reading an answer.
+The limits are the size of a request's head and trailers, the time until the head is complete, the
+time for which a client may stop reading an answer, and the number of connections.
 """
 
 import asyncio
 import fcntl
+import functools
 import sys
 import termios
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from httptools import HttpParserError
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
+from mistbow.asgi import CLIENT_CERTIFICATE, CLOSE_CONNECTION, COMPLETE_BODY, WHOLE_ANSWER
 from mistbow.errors import HeadTooLargeError, InvalidRequestError, MistbowError, SlowRequestError
+from mistbow.http.connections import CountedConnection, make_room, next_wait
 from mistbow.http.error_forms import own_form
-from mistbow.tls import CLIENT_CERTIFICATE
+from mistbow.open_files import max_connections
 
 _MAX_HEAD_BYTES = 64 * 2**10
 _MAX_PARSED_URL_BYTES = 2**16 - 1
@@ -26,7 +33,6 @@ _MAX_COALESCED_BYTES = 8 * 2**10
 _HEAD_TIMEOUT_S = 20.0
 _READER_TIMEOUT_S = 30.0
 _HALF_CLOSED_TIMEOUT_S = 3.0
-
 _TOO_LARGE = HeadTooLargeError(
     f"the request line and the headers are larger than {_MAX_HEAD_BYTES} bytes",
     hint="Send fewer or shorter headers; long parameters belong in the body.",
@@ -101,8 +107,17 @@ class BoundedProtocol(HttpToolsProtocol):
     ``half_closed_seconds``.
 
     Trailers (headers after the body) are ignored: they would replace headers that were checked.
+
+    Some answers, such as an error 401 or 404, do not need the body. The rest of the body must then
+    arrive within ``head_seconds``.
+
+    If there are more than ``max_connections`` connections, the connections that have waited longest
+    for the rest of a request, or for the next request, are closed. Otherwise, idle connections of
+    one client could use up the open files of the process, and no other client could connect. None:
+    half of the limit on the open files of the process.
     """
 
+    max_connections: int | None = None
     head_seconds = _HEAD_TIMEOUT_S
     reader_seconds = _READER_TIMEOUT_S
     half_closed_seconds = _HALF_CLOSED_TIMEOUT_S
@@ -116,15 +131,44 @@ class BoundedProtocol(HttpToolsProtocol):
     _unread_bytes = 0
     _reader_timer: asyncio.TimerHandle | None = None
     _half_closed_timer: asyncio.TimerHandle | None = None
+    _body_is_open = False
+    _rest_timer: asyncio.TimerHandle | None = None
+    waits_since = 0
+
+    @classmethod
+    def connection_limit(cls) -> int:
+        """Return how many connections the service may have."""
+        return cls.max_connections or max_connections()
+
+    def is_waiting(self) -> bool:
+        """Return whether no request that was received completely awaits its answer."""
+        cycle = self.cycle
+        return cycle is None or cycle.response_complete or cycle.more_body
+
+    def close_now(self) -> None:
+        """Close the connection, also if the client does not read the rest of an answer."""
+        self.transport.close()
+        # TLS would wait for the client to confirm the end.
+        if self.transport.get_write_buffer_size() or self._has_tls():
+            self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.transport = CoalescingTransport(transport, self.loop)  # type: ignore[assignment]
+        self._extensions: dict[str, dict[Any, Any]] = {
+            CLOSE_CONNECTION: {"close": self._close_in_time}
+        }
+        # A certificate that is not valid has ended the handshake.
+        if transport.get_extra_info("peercert"):
+            self._extensions[CLIENT_CERTIFICATE] = {}
         self._open_head()
+        self._start_head_timer()
+        make_room(cast("set[CountedConnection]", self.connections), self.connection_limit())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._close_head()
         self._cancel_reader_timer()
+        self._cancel_rest_timer()
         if self._half_closed_timer is not None:
             self._half_closed_timer.cancel()
         super().connection_lost(exc)
@@ -135,7 +179,7 @@ class BoundedProtocol(HttpToolsProtocol):
         The connection remains open if the client awaits answers.
         """
         # TLS has no half-closed connections.
-        if self._has_answered() or self.transport.get_extra_info("sslcontext") is not None:
+        if self.is_waiting() or self._has_tls():
             return False
         if self._half_closed_timer is None:
             self._half_closed_timer = self.loop.call_later(
@@ -145,7 +189,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._half_closed_timer is not None and self._has_answered():
+        self.waits_since = next_wait()
+        # A pipelined request may follow, whose body is awaited.
+        if self._body_is_open and self.cycle.response_complete:
+            self._cancel_rest_timer()
+            self._rest_timer = self.loop.call_later(self.head_seconds, self.transport.close)
+        if self._half_closed_timer is not None and self.is_waiting():
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
@@ -155,6 +204,9 @@ class BoundedProtocol(HttpToolsProtocol):
             # The parser would collect a trailer in memory until its end.
             self._reject(_TRAILER_TOO_LARGE)
         if self._head_is_open:
+            # Most heads are received at once, and need no timer.
+            if self._head_timer is None:
+                self._start_head_timer()
             self._head_bytes += len(data)
             if self._head_bytes > _MAX_HEAD_BYTES:
                 self._reject(_TOO_LARGE)
@@ -163,9 +215,6 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._bytes_without_data = 0
         self._open_head()
-        # A certificate that is not valid has ended the handshake.
-        if self.transport.get_extra_info("peercert"):
-            self.scope["extensions"] = {CLIENT_CERTIFICATE: {}}
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._head_is_open:
@@ -177,10 +226,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._bytes_without_data = 0
+        self._body_is_open = False
+        self._cancel_rest_timer()
         super().on_message_complete()
 
     def on_headers_complete(self) -> None:
         self._bytes_without_data = 0
+        self._body_is_open = True
         self._close_head()
         # One read may have brought a head that is complete and yet too large.
         if self._parsed_head_bytes() > _MAX_HEAD_BYTES:
@@ -192,6 +244,13 @@ class BoundedProtocol(HttpToolsProtocol):
             self._reject(_FOREIGN_TARGET)
             raise HttpParserError(_FOREIGN_TARGET.message)
         super().on_headers_complete()
+        # The task of the request starts later; the cycle of a later request may replace this one.
+        cycle = self.cycle
+        self.scope["extensions"] = {
+            **self._extensions,
+            COMPLETE_BODY: {"received": lambda: not cycle.more_body},
+            WHOLE_ANSWER: {"send": functools.partial(_send_whole, cycle)},
+        }
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """Reject a request that the parser cannot read, in the form of all errors."""
@@ -209,6 +268,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._cancel_reader_timer()
         super().resume_writing()
 
+    def _has_tls(self) -> bool:
+        return self.transport.get_extra_info("sslcontext") is not None
+
     def _has_own_target(self) -> bool:
         """Return whether a request target that is no path is ``*``, or names the host of Host."""
         _, is_absolute, rest = self.url.partition(b"://")
@@ -220,14 +282,17 @@ class BoundedProtocol(HttpToolsProtocol):
         # Four bytes separate and end a header: ": " and CRLF.
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
-    def _has_answered(self) -> bool:
-        """Return whether no request that was received completely awaits its answer."""
-        cycle = self.cycle
-        return cycle is None or cycle.response_complete or cycle.more_body
+    def _close_in_time(self) -> None:
+        """Close the connection, also if the client does not read the rest of the answer."""
+        self.transport.close()
+        self.loop.call_later(self.reader_seconds, self.transport.abort)
 
     def _open_head(self) -> None:
+        self.waits_since = next_wait()
         self._close_head()
         self._head_is_open = True
+
+    def _start_head_timer(self) -> None:
         self._head_timer = self.loop.call_later(self.head_seconds, self._reject, _TOO_SLOW)
 
     def _close_head(self) -> None:
@@ -258,6 +323,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self._reader_timer.cancel()
             self._reader_timer = None
 
+    def _cancel_rest_timer(self) -> None:
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
+            self._rest_timer = None
+
     def _check_reader(self) -> None:
         if self._count_unread_bytes() < self._unread_bytes:
             self._start_reader_timer()
@@ -270,3 +340,26 @@ class BoundedProtocol(HttpToolsProtocol):
         socket = self.transport.get_extra_info("socket").fileno()
         sent = fcntl.ioctl(socket, termios.TIOCOUTQ, bytes(4))
         return self.transport.get_write_buffer_size() + int.from_bytes(sent, sys.byteorder)
+
+
+def _send_whole(cycle: RequestResponseCycle, status: int, headers: bytes, body: bytes) -> bool:
+    """Write the answer of a request at once; return False if ASGI's messages must do it.
+
+    This does the same as ``RequestResponseCycle.send`` does with the two messages of an answer.
+    """
+    if cycle.response_started or cycle.disconnected or cycle.flow.write_paused:
+        return False
+    cycle.response_started = cycle.response_complete = True
+    cycle.waiting_for_100_continue = False
+    lines = [STATUS_LINE[status]]
+    for name, value in cycle.default_headers:
+        lines += (name, b": ", value, b"\r\n")
+    lines.append(headers)
+    if not cycle.keep_alive:
+        lines.append(b"connection: close\r\n")
+    cycle.transport.write(b"%b\r\n%b" % (b"".join(lines), body))
+    cycle.message_event.set()
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
+    return True

@@ -1,9 +1,14 @@
-"""Divides long work on the event loop into short slices, between which other tasks run."""
+"""Divides long work on the event loop into short slices, between which other tasks run.
+
+Tasks with long work take turns: in one iteration of the loop, at most one of them begins a slice.
+Otherwise hundreds of such tasks would delay a short request by a slice of each.
+"""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 
@@ -12,6 +17,15 @@ SLICE_S = 0.005
 
 _STEPS_BETWEEN_LOOKS = 16
 """The number of items between two looks at the clock, which takes as long as a short step."""
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+
+async def take_turn() -> None:
+    """Let other tasks run; return in an iteration of the loop in which no other caller returns."""
+    turn = _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+    async with turn:
+        await asyncio.sleep(0)
 
 
 class Slices:
@@ -33,7 +47,7 @@ class Slices:
     async def pause(self) -> None:
         """Yield to other tasks if the present slice has used up its time."""
         if self._clock() >= self._end:
-            await asyncio.sleep(0)
+            await take_turn()
             self._end = self._clock() + self._slice_s
 
     async def over(self, items: Iterable[T], steps: int = _STEPS_BETWEEN_LOOKS) -> AsyncIterator[T]:

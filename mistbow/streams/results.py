@@ -37,8 +37,8 @@ def current_results(rows: pa.Table) -> pa.Table:
 def result_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored row of results with its key and its missing sites in the form of the API.
 
-    ``few_points``: the number of sampled points on which the bounds of an estimate rest, if they
-    are too few; the row stores it in ``values``, which only functions without a confidence use.
+    ``few_points``: the number of sampled points, if it is too small for narrow bounds of an
+    estimate. The row stores it in ``values``, which only functions without a confidence use.
 
     >>> fields = {"key": '{"site": "n"}', "values": [3.0], "confidence": 0.95, "missing": "b,c"}
     >>> result_fields(fields)["few_points"], result_fields(fields)["values"]

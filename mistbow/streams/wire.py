@@ -6,13 +6,24 @@ A batch without rows is a heartbeat, which only advances the position.
 import io
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from mistbow.streams.flatbuffers import field_offset, root_table
+from mistbow.errors import UnavailableError
+from mistbow.streams.arrow_messages import (
+    DICTIONARY,
+    RECORD_BATCH,
+    SCHEMA,
+    is_compressed,
+    read_head,
+)
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
+
+_Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +80,62 @@ def take_written(sink: io.BytesIO) -> bytes:
     return data
 
 
-def decode(source: pa.NativeFile | io.RawIOBase | io.BytesIO) -> Iterator[Chunk]:
-    """Yield each chunk of a readable binary file as soon as the chunk arrives."""
-    with pa.ipc.open_stream(source) as reader:
-        while True:
-            try:
+def decode(data: bytes) -> list[Chunk]:
+    """Return the chunks of a complete stream.
+
+    Raises ``UnavailableError`` if the bytes are no stream of chunks, or not all of one.
+    """
+    decoder = ChunkDecoder()
+    chunks = list(decoder.feed(data))
+    if not decoder.has_ended:
+        raise UnavailableError(
+            "the answer was interrupted: the end of the stream is missing",
+            hint="Send the request again.",
+        )
+    return chunks
+
+
+def read_batches(data: bytes) -> list[tuple[pa.RecordBatch, Mapping[str, bytes]]]:
+    """Return the batches of an Arrow IPC stream, each with its metadata.
+
+    Raises ``UnavailableError`` if the stream is compressed or malformed.
+    """
+    found: list[tuple[pa.RecordBatch, Mapping[str, bytes]]] = []
+    try:
+        with _open(data) as reader, suppress(StopIteration):
+            while True:
                 rows, metadata = reader.read_next_batch_with_custom_metadata()
-            except StopIteration:
-                return
-            yield _chunk(rows, metadata)
+                found.append((checked(rows), metadata or {}))
+    except _MALFORMED as error:
+        raise _malformed(error) from error
+    return found
+
+
+def read_table(data: bytes) -> pa.Table:
+    """Return the rows of an Arrow IPC stream; raises ``UnavailableError`` as ``read_batches``."""
+    try:
+        with _open(data) as reader:
+            return checked(reader.read_all())
+    except _MALFORMED as error:
+        raise _malformed(error) from error
+
+
+def _open(data: bytes) -> pa.RecordBatchStreamReader:
+    if is_compressed(data):
+        raise ValueError("it is compressed")
+    return pa.ipc.open_stream(data)
+
+
+def _malformed(error: Exception) -> UnavailableError:
+    return UnavailableError(
+        f"the answer is not a stream of rows: {error}",
+        hint="The agent that sent it may be of another version, or is not Mistbow's.",
+    )
 
 
 def _chunk(rows: pa.RecordBatch, metadata: Mapping[str, bytes]) -> Chunk:
     position = Position(int(metadata["next"]), int(metadata["frontier"]))
-    return Chunk(rows, position, metadata["note"].decode() if "note" in metadata else "")
+    return Chunk(checked(rows), position, metadata["note"].decode() if "note" in metadata else "")
 
 
 def encode_rows(rows: pa.RecordBatch | pa.Table) -> bytes:
@@ -94,42 +147,113 @@ def encode_rows(rows: pa.RecordBatch | pa.Table) -> bytes:
 
 
 class ChunkDecoder:
-    """Decodes chunks from an Arrow IPC stream that arrives in parts of any size; never blocks."""
+    """Decodes chunks from an Arrow IPC stream that arrives in parts of any size; never blocks.
+
+    The stream may come from another site, whose machine may have been stolen. So a message that
+    would use up the memory, or that refers to bytes outside of itself, is an error. ``has_ended``:
+    whether the end of the stream was received.
+    """
 
     def __init__(self) -> None:
         self._pending = bytearray()
         self._complete = _Bytes()
         self._reader: pa.RecordBatchStreamReader | None = None
+        self.has_ended = False
 
     def feed(self, data: bytes) -> Iterator[Chunk]:
-        """Add received bytes, and yield the chunks that are complete now."""
+        """Add received bytes, and yield the chunks that are complete now.
+
+        Raises ``UnavailableError`` if the bytes are no stream of chunks.
+        """
+        try:
+            yield from self._feed(data)
+        except _MALFORMED as error:
+            raise _malformed(error) from error
+
+    def _feed(self, data: bytes) -> Iterator[Chunk]:
+        if self.has_ended:
+            return
         self._pending += data
-        while (message := _next_message(self._pending)) is not None:
+        while (message := self._next_message()) is not None:
             kind, size = message
-            self._complete.add(bytes(self._pending[:size]))
+            if (kind == SCHEMA) != (self._reader is None):
+                raise ValueError("the schema is missing, or is not the first message")
+            # Dictionaries wait here for their batch.
+            _check_size(self._complete.add(bytes(self._pending[:size])))
             del self._pending[:size]
-            if kind == _SCHEMA:
+            if self._reader is None:
                 self._reader = pa.ipc.open_stream(self._complete)
-            elif kind == _RECORD_BATCH and self._reader is not None:
-                yield _chunk(*self._reader.read_next_batch_with_custom_metadata())
+            elif kind == RECORD_BATCH:
+                yield _chunk(*self._next_batch(self._reader))
+
+    @staticmethod
+    def _next_batch(reader: pa.RecordBatchStreamReader) -> tuple[pa.RecordBatch, Any]:
+        try:
+            batch: tuple[pa.RecordBatch, Any] = reader.read_next_batch_with_custom_metadata()
+        except StopIteration:
+            raise ValueError("a batch is missing") from None
+        return batch
+
+    def _next_message(self) -> tuple[int, int] | None:
+        """Return (kind, size in bytes) of the first message; None: it is not complete yet."""
+        if len(self._pending) < _PREFIX.size:
+            return None
+        _, length = _PREFIX.unpack_from(self._pending)
+        if length == 0:
+            self.has_ended = True
+            return None
+        begin = _PREFIX.size
+        _check_size(length)
+        if len(self._pending) < begin + length:
+            return None
+        head = read_head(bytes(self._pending[begin : begin + length]))
+        _check_size(head.body_bytes)
+        if head.is_compressed or not 0 <= head.rows <= _MAX_ROWS:
+            raise ValueError("a batch is compressed, or has too many rows")
+        if head.kind not in (SCHEMA, DICTIONARY, RECORD_BATCH):
+            raise ValueError("a message is of an unknown kind")
+        size = begin + length + head.body_bytes
+        return (head.kind, size) if len(self._pending) >= size else None
 
 
-_SCHEMA = 1
-_RECORD_BATCH = 3
+def checked(rows: _Rows) -> _Rows:
+    """Return the rows of another machine; raises ``ValueError`` if they are malformed.
+
+    Otherwise a text could lie outside of a batch, and reading it would end the process.
+    """
+    rows.validate(full=True)
+    tuple(rows.schema.names)  # raises ValueError for a name that is not UTF-8
+    return rows
+
+
+_MALFORMED = (pa.ArrowException, struct.error, KeyError, TypeError, ValueError, OSError)
+"""The errors of a stream that is not that of a service."""
+
 _PREFIX = struct.Struct("<Ii")
-# The numbers of these fields in a message's table.
-_KIND = 1
-_BODY_LENGTH = 3
+_MAX_MESSAGE_BYTES = 256 * 2**20
+"""The maximum size of a message: an agent joins up to 32 segments of 7 MiB in a chunk."""
+
+_MAX_ROWS = 4_000_000
+"""The maximum number of rows of a chunk: rows of some types need no bytes."""
+
+
+def _check_size(count: int) -> None:
+    if not 0 <= count <= _MAX_MESSAGE_BYTES:
+        raise ValueError(f"a message has {count} bytes, and at most {_MAX_MESSAGE_BYTES} are read")
 
 
 class _Bytes(io.RawIOBase):
-    """A readable file of complete messages; ``add`` appends a message."""
+    """A readable file of complete messages.
+
+    ``add`` appends a message, and returns the number of bytes that were not read yet.
+    """
 
     def __init__(self) -> None:
         self._data = b""
 
-    def add(self, data: bytes) -> None:
+    def add(self, data: bytes) -> int:
         self._data += data
+        return len(self._data)
 
     def readable(self) -> bool:
         return True
@@ -138,30 +262,3 @@ class _Bytes(io.RawIOBase):
         size = len(self._data) if size < 0 else size
         data, self._data = self._data[:size], self._data[size:]
         return data
-
-
-def _next_message(data: bytearray) -> tuple[int, int] | None:
-    """Return (kind, size in bytes) of the first message in ``data``; None: the message is
-    incomplete.
-    """
-    if len(data) < _PREFIX.size:
-        return None
-    _, length = _PREFIX.unpack_from(data)
-    begin = _PREFIX.size
-    if length == 0 or len(data) < begin + length:
-        return None
-    kind, body = _kind_and_body(bytes(data[begin : begin + length]))
-    size = begin + length + body
-    return (kind, size) if len(data) >= size else None
-
-
-def _kind_and_body(message: bytes) -> tuple[int, int]:
-    """Return (kind of the message, length of the message's body in bytes)."""
-    table = root_table(message)
-
-    def value(number: int, form: str) -> int:
-        at = field_offset(message, table, number)
-        number_read: int = 0 if at is None else struct.unpack_from(form, message, at)[0]
-        return number_read
-
-    return value(_KIND, "<B"), value(_BODY_LENGTH, "<q")

@@ -37,6 +37,7 @@ from storage_agent.store_and_forward.store_and_forward import (
     PointWriter,
     StoreAndForward,
 )
+from storage_agent.streams.small_parts import OpenSubscriptions
 from storage_agent.streams.streams import Streams
 from storage_agent.timeseries.aggregation import AggregateState, query
 from storage_agent.timeseries.catalogue import Catalogue
@@ -87,6 +88,7 @@ class Agent:
         self.proxy = Proxy(self.membership.network, self.membership.peers)
         self.replication = Replication(settings, self.membership, clock)
         self.records = RecordStore(settings, self.membership, clock)
+        self.subscriptions = OpenSubscriptions()
         self.sql = SqlService(settings)
         self.backups = Backups(settings, clock)
         self._ignite = IgniteClient(

@@ -25,7 +25,7 @@ Ago = Callable[[int], int]
 
 
 def without_steps(clock: Clock) -> Ago:
-    """Return what a clock showed some time ago, if it makes no steps."""
+    """Return a function that returns the earlier time of a clock without steps."""
     return lambda ms: clock() - ms
 
 
@@ -40,10 +40,10 @@ def _uptime_s() -> float:
 class ExpiryClock:
     """The clock by which rows expire: a step forward counts only after it has lasted for a day.
 
-    Otherwise, a clock that is wrong for a moment would delete the data of a month. Meanwhile, this
-    clock continues at its usual pace. A further step begins the day again. A step back counts at
+    Otherwise, a clock that is wrong for a moment could expire the data of a month. During this day,
+    this clock continues without the step. A further step restarts the day. A step back counts at
     once. ``monotonic``: returns the seconds since a fixed time, which no step affects. ``file``:
-    stores the steps, so that they are known after a restart; None: they are not stored.
+    stores the steps for a restart; None: the steps are not stored.
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class ExpiryClock:
         return usual
 
     def ago(self, ms: int) -> int:
-        """Return what this clock showed some time (ms) ago, so before a step: the earlier time.
+        """Return the time of this clock some time (ms) ago, without later steps.
 
-        So rows that were stored while the clock was far behind are retained as long as others.
+        So rows that were stored while the clock was far behind have their full retention.
         """
         at = self() - ms
         for before, after in reversed(self._steps):

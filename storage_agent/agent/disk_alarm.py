@@ -1,12 +1,13 @@
 """The alarm for a disk that is almost full."""
 
-import asyncio
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
+from storage_agent.work_threads import upkeep_beside
 
 log = get_logger(__name__)
 
@@ -14,14 +15,14 @@ _MEGABYTE = 2**20
 _RECOVERY = 1.1
 """The ratio of the limit that must be free before the alarm ends."""
 
-
 _MIN_INODES = 1000
 
 
 class DiskAlarm:
     """Measures the free space and inodes of the disk with an agent's home, and reports too few.
 
-    ``min_free_mb``: the free space (MiB) below which the alarm begins; 0: it never begins.
+    ``min_free_mb``: the free space (MiB) below which the alarm begins; 0: it never begins, neither
+    for space nor for inodes.
     ``free``, ``size``: the free space and the size of the disk (bytes).
     """
 
@@ -35,9 +36,9 @@ class DiskAlarm:
 
     async def check(self) -> None:
         """Measure the free space; log if the alarm begins or ends."""
-        usage = await asyncio.to_thread(shutil.disk_usage, self._folder())
+        usage = await upkeep_beside(partial(shutil.disk_usage, self._folder()))
         self.free, self.size = usage.free, usage.total
-        self._free_inodes = await asyncio.to_thread(_count_free_inodes, self._folder())
+        self._free_inodes = await upkeep_beside(partial(_count_free_inodes, self._folder()))
         metrics.DISK_FREE.set(usage.free)
         metrics.DISK_SIZE.set(usage.total)
         if not self._is_low and usage.free < self._min_free:
@@ -59,7 +60,7 @@ class DiskAlarm:
             f"the disk with {self._home} can take only {inodes} more files (inodes): delete files "
             "that are not needed, or choose a file system with more inodes"
         ]
-        few = few if inodes is not None and inodes < _MIN_INODES else []
+        few = few if self._min_free and inodes is not None and inodes < _MIN_INODES else []
         if not self._is_low:
             return few
         return [

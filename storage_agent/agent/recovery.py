@@ -122,7 +122,7 @@ class Recovery:
             remover = PointRemover(raw, catalogue, self.replication.offloaded)
             await remover.finish_deletions()
             await self.records.open(streams)
-            # What starts tasks on these streams comes last: nothing after it may fail.
+            # The parts that start tasks on these streams come last: nothing after them may fail.
             series = catalogue.select().rows()
             await self.membership.open(streams, series, catalogue.contains)
             replaces = self.settings.duplicates == "replace"

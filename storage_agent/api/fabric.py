@@ -106,7 +106,11 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
     @requires("admin")
     @raises(ConflictError, NotFoundError)
     async def forget(name: str) -> None:
-        """Remove an unreachable site from the fabric, until the site sends a heartbeat again."""
+        """Remove an unreachable site, until the site sends a heartbeat again.
+
+        With identities, only an agent that reaches all sites (`*`) removes it from the whole
+        fabric; another agent removes it only from its own view.
+        """
         site = name.lower()
         membership.check_unreachable(site)
         check_unused(site)

@@ -1,7 +1,7 @@
 """Ingestion over HTTP: /api/v1/write (Prometheus), /write and /api/v2/write (Influx)."""
 
-import asyncio
 import hashlib
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -31,6 +31,7 @@ from storage_agent.ingest.entity_label import EntityLabel
 from storage_agent.ingest.point_batch import PointBatch
 from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
+from storage_agent.work_threads import ingest_beside
 
 _WRITTEN_HEADER = "X-Prometheus-Remote-Write-{}-Written"
 _PROTOBUF = {
@@ -54,7 +55,7 @@ _LINES = {
 
 def ingest_routes(agent: Agent, settings: AgentSettings, clock: Clock) -> APIRouter:
     """Return the routes by which collectors such as Prometheus send points to an agent."""
-    routes = APIRouter(tags=["other ways in"])
+    routes = APIRouter(tags=["ingest protocols"])
     _add_remote_write(routes, agent, settings)
     _add_line_protocol(routes, agent, settings, clock)
     return routes
@@ -136,7 +137,7 @@ def _add_line_protocol(
         body = await request.body()
         encoding = parse_encoding(content_encoding)
         if encoding in ("gzip", "x-gzip"):
-            body = await asyncio.to_thread(decompress_gzip, body, settings.max_body_bytes)
+            body = await ingest_beside(partial(decompress_gzip, body, settings.max_body_bytes))
             count_body(request.scope, len(body))
         elif encoding not in ("", "identity"):
             raise unsupported_header(

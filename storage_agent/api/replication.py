@@ -171,9 +171,12 @@ def _add_agent_routes(routes: APIRouter, agent: Agent) -> None:
         omitted. `deleted` is the number of the last deletion that the replica has received.
         """
         current_caller().check_site(target, f"the copies for {target}")
-        schema, chunks = await _open(agent).copy_reader.follow(target, copy_id, start, deleted)
-        first = await anext(chunks)
-        return StreamingResponse(encode_chunks(schema, first, chunks), media_type=MEDIA_TYPE)
+        # A feed is a subscription: while many are open, each other subscription retains less.
+        with agent.subscriptions.counted():
+            schema, chunks = await _open(agent).copy_reader.follow(target, copy_id, start, deleted)
+            first = await anext(chunks)
+        parts = encode_chunks(schema, first, chunks)
+        return StreamingResponse(agent.subscriptions.count(parts), media_type=MEDIA_TYPE)
 
     @routes.get("/held", summary="For other agents")
     @requires("replicate")
@@ -204,8 +207,10 @@ def _add_agent_routes(routes: APIRouter, agent: Agent) -> None:
         """
         body = decode_body(_REPLICA_POINTS, await request.body())
         current_caller().check_site(body.source, f"the replicas of {body.source}")
-        schema, first, chunks = await _open(agent).replica_server.points(body)
-        return StreamingResponse(encode_chunks(schema, first, chunks), media_type=MEDIA_TYPE)
+        with agent.subscriptions.counted():
+            schema, first, chunks = await _open(agent).replica_server.points(body)
+        parts = encode_chunks(schema, first, chunks)
+        return StreamingResponse(agent.subscriptions.count(parts), media_type=MEDIA_TYPE)
 
     @routes.post(
         "/get", summary="For other agents", openapi_extra=json_body(ReplicaGetRequest, _EXAMPLE_GET)

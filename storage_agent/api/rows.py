@@ -194,12 +194,15 @@ async def _events(
     ``turn``: held while a batch is encoded, so that other requests wait for one batch at a time,
     however many readers there are.
     """
-    log, position, span = stream.log, Position(begin, 0), _READ_ROWS
+    log, position, span = stream.log, Position(begin, 0), 0
     last_sent = time.monotonic()
-    with contextlib.suppress(MistbowError):  # the reader reconnects, and gets the error as a status
+    # After an error, the reader reconnects, and gets the error as a status.
+    with agent.subscriptions.counted(), contextlib.suppress(MistbowError):
         while await agent.streams.get(stream.name) is stream:
             changed = log.watch()
             rows = 0
+            least = min(_READ_ROWS, agent.subscriptions.rows)
+            span = max(span, least)
             async for found in subscription.read(
                 log, selector, position.next, position.next + span
             ):
@@ -213,7 +216,7 @@ async def _events(
                 rows += found.rows.num_rows
                 position = found.position
             # Scan further at once if few rows are selected.
-            span = _wider(span, has_rows=rows > 0) if 2 * rows < _BATCH_ROWS else _READ_ROWS
+            span = _wider(span, has_rows=rows > 0) if 2 * rows < _BATCH_ROWS else least
             if time.monotonic() - last_sent >= _POSITION_INTERVAL_S:
                 yield _position_event(position)
                 last_sent = time.monotonic()

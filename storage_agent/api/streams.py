@@ -13,6 +13,7 @@ from mistbow.client.operation_model import SeriesFilter
 from mistbow.errors import (
     ConflictError,
     FencedError,
+    ForbiddenError,
     InvalidRequestError,
     NotFoundError,
     ReusedKeyError,
@@ -20,7 +21,14 @@ from mistbow.errors import (
 )
 from mistbow.openapi import raises
 from mistbow.streams.models import Appended, Offset, WriterState
-from mistbow.streams.schemas import METADATA, RAW
+from mistbow.streams.schemas import (
+    DECISIONS,
+    DEPLOYMENTS,
+    FOG_HISTORY,
+    METADATA,
+    PLACEMENTS,
+    RAW,
+)
 from mistbow.streams.wire import MEDIA_TYPE
 from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
@@ -41,6 +49,7 @@ from storage_agent.http.streams import (
 from storage_agent.membership.proxy import proxied_router
 from storage_agent.streams import subscription
 from storage_agent.streams.read_access import check_readable
+from storage_agent.streams.small_parts import SmallParts
 from storage_agent.streams.state import State
 from storage_agent.streams.streams import (
     RECORD_PREFIX,
@@ -61,6 +70,7 @@ _EXAMPLE_ADVANCE = {"epoch": 1, "frontier": 1795262400000, "attributes": {"owner
 _EXAMPLE_LEASE = {"holder": "reader-1", "keep_ms": 86_400_000, "for_ms": 60_000}
 _ADVANCE = msgspec.json.Decoder(AdvanceBody)
 _RETENTION_LEASE = msgspec.json.Decoder(RetentionLeaseBody)
+_STATE_OF_ENABLERS = (DEPLOYMENTS, PLACEMENTS, FOG_HISTORY)
 MAX_INT64 = 2**63 - 1
 
 Time = Annotated[int | None, Query(ge=-MAX_INT64, le=MAX_INT64)]
@@ -94,7 +104,7 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
         return _json((await agent.streams.get(name)).info())
 
     @routes.post("/{name:path}/claim", summary="Become the only writer of a stream")
-    @requires("append")
+    @requires("append", admits=_check_writer)
     @raises(ConflictError, NotFoundError)
     async def claim(name: str) -> Response:
         """Begin a new epoch of a stream; afterwards, appends with older epochs are rejected."""
@@ -106,7 +116,7 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
         summary="Advance the frontier, set attributes",
         openapi_extra=json_body(AdvanceBody, _EXAMPLE_ADVANCE),
     )
-    @requires("append")
+    @requires("append", admits=_check_writer)
     @raises(ConflictError, FencedError, NotFoundError)
     async def advance(name: str, request: Request) -> Response:
         """Advance the frontier of a stream, and set attributes of the stream.
@@ -124,12 +134,21 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
 
 def _add_delete_route(routes: APIRouter, agent: Agent) -> None:
     @routes.delete("/{name:path}", status_code=204, summary="Delete a stream")
-    @requires("admin")
+    @requires("admin", admits=_check_owner)
     @raises(ConflictError, NotFoundError)
-    async def delete(name: str, request: Request) -> None:
-        """Delete a stream with its rows, and end its subscriptions; the name can be used again."""
-        check_parameters(request)
+    async def delete(
+        name: str,
+        request: Request,
+        owner: Annotated[str | None, Query(description="enabler: delete its state")] = None,
+    ) -> None:
+        """Delete a stream with its rows, and end its subscriptions; the name can be used again.
+
+        A stream with the state of an enabler, such as `deployments`, is deleted only with the fog's
+        own token and `owner=enabler`.
+        """
+        check_parameters(request, ("site", "owner"))
         await _writable(agent, name)
+        _check_stated_owner(name, owner)
         await agent.streams.delete(name)
 
 
@@ -191,7 +210,7 @@ def _add_position_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> 
 
 def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
     @routes.put("/{name:path}", summary="Create a stream", openapi_extra=_ARROW_BODY)
-    @requires("append")
+    @requires("append", admits=_check_writer)
     @raises(ConflictError, StorageFullError)
     async def create(name: str, request: Request) -> Response:
         """Create a stream with the schema of the Arrow IPC stream in the body.
@@ -205,7 +224,7 @@ def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
         return _json(info, 201 if is_new else 200)
 
     @routes.post("/{name:path}", summary="Append rows", openapi_extra=_ARROW_BODY)
-    @requires("append")
+    @requires("append", admits=_check_writer)
     @raises(ConflictError, FencedError, NotFoundError, ReusedKeyError, StorageFullError)
     async def append(
         name: str,
@@ -253,13 +272,18 @@ def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
         check_peer(agent, name, rows=follow or end != 0)
         stream = await agent.streams.get(name)
         selector = RowSelector(stream, selection)
-        read = subscription.follow if follow else subscription.read
-        chunks = (found.chunk async for found in read(stream.log, selector, start, end))
         # An invalid request raises at the first chunk, while the status can still be set.
-        first = await anext(chunks)
-        return StreamingResponse(
-            encode_chunks(selector.schema, first, chunks), media_type=MEDIA_TYPE
-        )
+        with agent.subscriptions.counted():
+            if agent.subscriptions.are_many:
+                small = SmallParts(
+                    stream.log, selector, agent.subscriptions, start, end, follow=follow
+                )
+                parts = small.encode(await small.read())
+            else:
+                read = subscription.follow if follow else subscription.read
+                chunks = (found.chunk async for found in read(stream.log, selector, start, end))
+                parts = encode_chunks(selector.schema, await anext(chunks), chunks)
+        return StreamingResponse(agent.subscriptions.count(parts), media_type=MEDIA_TYPE)
 
 
 def check_peer(agent: Agent, name: str, *, rows: bool = False) -> None:
@@ -310,6 +334,65 @@ def row_selection(times: Timestamps) -> Callable[..., RowSelection]:
         return RowSelection(matches, names, late, first, last)
 
     return select
+
+
+def _check_writer(request: Request) -> None:
+    """Raise ``ForbiddenError`` if a service that is not an enabler writes an enabler's state.
+
+    This state contains the deployments and their placements.
+    """
+    caller, name = current_caller(), request.path_params["name"]
+    is_enabler = caller.credential is not None and caller.credential.kind == "enabler"
+    if _is_state_of_enabler(name) and not is_enabler and not caller.has_scope("admin"):
+        raise ForbiddenError(
+            f"only enablers write the stream {name}; the caller is the {caller.name}",
+            hint="Deploy insights at the enabler.",
+        )
+
+
+def _check_owner(request: Request) -> None:
+    """Raise ``ForbiddenError`` if a token that is not the fog's deletes the state of an enabler.
+
+    Otherwise, one request with the scope ``admin`` could delete the deployments of all users.
+    """
+    caller, name = current_caller(), request.path_params["name"]
+    if _is_state_of_enabler(name) and not caller.has_scope("adopt"):
+        raise ForbiddenError(
+            f"the stream {name} is the state of an enabler: only the fog's own token deletes it, "
+            f"at the agent of its site; the caller is {caller.name}",
+            hint="Delete deployments at the enabler: DELETE /api/insights/{id}.",
+        )
+
+
+def _check_stated_owner(name: str, owner: str | None) -> None:
+    """Raise an error if the parameter ``owner`` does not name the service that owns a stream."""
+    expected = "enabler" if _is_state_of_enabler(name) else None
+    if owner == expected:
+        return
+    if expected is None:
+        raise InvalidRequestError(
+            f"owner: no enabler owns the stream {name}, and nothing was deleted",
+            hint="Omit the parameter.",
+        )
+    raise ConflictError(
+        f"the stream {name} is the state of an enabler, and nothing was deleted",
+        hint="DELETE /api/insights/{id} at the enabler deletes a deployment. To delete the state "
+        "of all deployments, stop the enabler and add ?owner=enabler.",
+    )
+
+
+def _is_state_of_enabler(name: str) -> bool:
+    """Return whether only enablers write a stream.
+
+    Merges write the decisions about their late points: a group has a dot in its name, but a domain
+    has none.
+
+    >>> names = ("deployments/north", "decisions", "decisions/north", "decisions/north.fair", "x")
+    >>> [_is_state_of_enabler(name) for name in names]
+    [True, True, True, False, False]
+    """
+    kind = name.partition("/")[0]
+    return kind in _STATE_OF_ENABLERS or (kind == DECISIONS and "." not in name)
 
 
 async def _writable(agent: Agent, name: str) -> Stream:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import math
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.journal import STORE
 from storage_agent.streams.state import State, StateCell
 from storage_agent.streams.streams import REPLICA_PREFIX, Streams, is_internal, is_stream_deleted
+from storage_agent.work_threads import upkeep_beside
 
 log = get_logger(__name__)
 
@@ -202,7 +204,8 @@ class LossGuard:
         heads |= {loss.key: loss.remembered for loss in self.losses}
         deleted, boot = self._deleted, self._of_this_boot
         try:
-            await asyncio.to_thread(self._file.save, store, heads, deleted, of_this_boot=boot)
+            save = partial(self._file.save, store, heads, deleted, of_this_boot=boot)
+            await upkeep_beside(save)
         except (OSError, MistbowError) as error:
             log.warning("head_save_failed", error=repr(error))
         else:

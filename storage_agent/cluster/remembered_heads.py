@@ -1,7 +1,6 @@
 """A file outside Ignite that stores the last heads of the streams, to detect lost rows."""
 
 import fcntl
-import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from mistbow.errors import ConflictError, MistbowError
+from mistbow.files import write_file
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -81,16 +81,9 @@ class HeadFile:
             merged = {key: head for key, head in loaded.heads.items() if key not in deleted}
             for key, head in heads.items():
                 merged[key] = max(head, merged.get(key, 0))
-            self._write(RememberedHeads(_boot_id(), merged, store))
+            content = RememberedHeads(_boot_id(), merged, store)
+            write_file(self._path, msgspec.json.encode(content))
         self._saved = dict(heads)
-
-    def _write(self, remembered: RememberedHeads) -> None:
-        temporary = self._path.with_suffix(".new")
-        with temporary.open("wb") as file:
-            file.write(msgspec.json.encode(remembered))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
 
     @contextmanager
     def _lock(self) -> Iterator[None]:

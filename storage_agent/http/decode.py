@@ -1,6 +1,5 @@
 """Decodes JSON bodies strictly, with errors that name the invalid field."""
 
-import asyncio
 import json
 import math
 import re
@@ -11,6 +10,7 @@ import msgspec
 
 from mistbow.client.fields import NON_FINITE
 from mistbow.errors import InvalidRequestError
+from storage_agent.work_threads import ingest_beside
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -74,7 +74,7 @@ def decode_fields(body: bytes) -> dict[str, Any] | None:
 
 async def decode_beside(size: int, decode: Callable[[], T]) -> T:
     """Call a function that decodes a body of ``size`` bytes; in a thread if the body is large."""
-    return decode() if size <= _MAX_LOOP_BYTES else await asyncio.to_thread(decode)
+    return decode() if size <= _MAX_LOOP_BYTES else await ingest_beside(decode)
 
 
 def decode_renamed(decoder: msgspec.json.Decoder[B], body: bytes, names: Mapping[str, str]) -> B:
@@ -109,8 +109,12 @@ def check_values(body: bytes) -> None:
     """
     path, problem = _locate_malformed(body)
     if problem:
-        is_infinite = problem.removeprefix("-").startswith("inf ")
-        raise invalid_field(path, "Number out of range" if is_infinite else problem)
+        raise invalid_field(path, _in_words(problem))
+
+
+def _in_words(problem: str) -> str:
+    is_infinite = problem.removeprefix("-").startswith("inf ")
+    return "Number out of range" if is_infinite else problem
 
 
 def check_depth(text: str, path: str, max_depth: int | None = None) -> None:
@@ -133,6 +137,25 @@ def check_depth(text: str, path: str, max_depth: int | None = None) -> None:
                 depth -= 1
         if depth > limit:
             raise invalid_field(path, f"the value is nested more than {limit} levels deep")
+
+
+def check_range(text: str, path: str) -> None:
+    """Raise ``InvalidRequestError``, which names the place, if JSON has a number such as 1e999.
+
+    Readers would take it for an infinity, which JSON does not have, or refuse the answer. The check
+    omits JSON with very many objects. ``path``: the field that contains the JSON, for the error.
+
+    >>> check_range('[1, "1e999", 1e308]', "val")
+    """
+    if text.count("[") + text.count("{") > _MAX_OBJECTS:
+        return
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        place, problem = _locate_malformed(text.encode())
+        if place and not place.startswith("["):
+            place = f".{place}"
+        raise invalid_field(path + place, _in_words(problem) or str(error)) from error
 
 
 def to_integer(value: float, path: str) -> int:

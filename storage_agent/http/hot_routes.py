@@ -9,12 +9,14 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mistbow.asgi import WHOLE_ANSWER, extension
 from mistbow.auth import callers
 from mistbow.auth.rules import AccessRule, check, requires
 from mistbow.errors import MistbowError, unavailable_by
@@ -31,6 +33,7 @@ Handler = Callable[[bytes, Headers], Awaitable[tuple[int, Answer]]]
 """Takes a body and headers; returns (status, answer), or raises ``MistbowError``."""
 
 _JSON = (b"content-type", b"application/json")
+_JSON_LINES = b"content-type: application/json\r\ncontent-length: %d\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,8 @@ class HotRoutes:
             except ClientDisconnect:
                 return
             if isinstance(content, bytes):
-                await _send(send, status, content, more)
+                if more or not _send_whole(scope, status, content):
+                    await _send(send, status, content, more)
             else:
                 await json_response(content, status)(scope, receive, send)
 
@@ -160,6 +164,15 @@ async def _read(receive: Receive) -> bytes:
             raise ClientDisconnect
         parts.append(message.get("body", b""))
     return b"".join(parts)
+
+
+def _send_whole(scope: Scope, status: int, content: bytes) -> bool:
+    """Send a successful answer at once, if the protocol can; return whether it was sent."""
+    if status != HTTPStatus.OK:
+        # Middleware may convert errors.
+        return False
+    whole = extension(scope, WHOLE_ANSWER)
+    return whole is not None and whole["send"](status, _JSON_LINES % len(content), content)
 
 
 async def _send(send: Send, status: int, content: bytes, more: Mapping[str, str]) -> None:

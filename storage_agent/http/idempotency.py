@@ -52,5 +52,5 @@ def request_key(key: str | None, body: bytes, unit: str = "") -> RequestKey | No
             f"Idempotency-Key: the length must be 1 to {_MAX_LENGTH} characters (got {len(key)})"
         )
     hashed = blake2b(body, digest_size=_DIGEST_BYTES, person=unit.encode())
-    # Above 0, which stands for an unknown digest.
+    # The digest is above 0: 0 means an unknown digest.
     return RequestKey(key, 1 + int.from_bytes(hashed.digest(), "big"))

@@ -77,7 +77,7 @@ def convert_read(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the filters of a read with converted values.
 
     A negative time is removed, as if it were not sent. A negative ``from`` selects the latest
-    values, whatever ``to`` is.
+    values, for any ``to``.
 
     >>> convert_read({"metricID": [7], "from": -1, "to": "5"})
     {'metricID': ['7'], 'to': 5, 'latest': True}

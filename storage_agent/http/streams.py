@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from mistbow.client.fields import MAX_TIMESTAMP_MS, Count, Id
 from mistbow.errors import InvalidRequestError, TooLargeError
-from mistbow.streams.flatbuffers import child_table, field_offset, root_table
+from mistbow.streams.arrow_messages import is_compressed
 from mistbow.streams.wire import MEDIA_TYPE, Chunk, ChunkEncoder
 from mistbow.timestamps import Timestamps
 from storage_agent.http.decode import invalid_field
@@ -23,10 +23,6 @@ _MAX_RETAIN_MS = 4 * 366 * 86_400_000
 """The longest period (ms) of retention: a window, its offset and EVERY last 366 days each."""
 
 _MAX_LEASE_MS = 366 * 86_400_000
-# The positions of these fields in the tables of Arrow's Message, RecordBatch, DictionaryBatch.
-_HEADER = 2
-_COMPRESSION = 3
-_DICTIONARY = 1
 
 _SERVICE_STREAMS = (
     *("raw", "metadata", "decisions", "deployments", "placements"),
@@ -126,7 +122,7 @@ def decode_table(body: bytes) -> pa.Table:
     has too many rows. Compressed streams are rejected, since a small body could exhaust the memory.
     """
     try:
-        if _is_compressed(body):
+        if is_compressed(body):
             raise InvalidRequestError(
                 "the Arrow IPC stream in the body is compressed",
                 hint="Send the body without compression.",
@@ -146,16 +142,3 @@ def decode_table(body: bytes) -> pa.Table:
             hint="Send fewer rows per request.",
         )
     return table
-
-
-def _is_compressed(body: bytes) -> bool:
-    for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(body)):
-        metadata = message.metadata.to_pybytes()
-        batch = child_table(metadata, root_table(metadata), _HEADER)
-        if message.type == "dictionary":
-            batch = child_table(metadata, batch, _DICTIONARY)
-        elif message.type != "record batch":
-            continue
-        if field_offset(metadata, batch, _COMPRESSION) is not None:
-            return True
-    return False

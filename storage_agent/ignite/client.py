@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -48,6 +49,7 @@ from storage_agent.ignite import values
 from storage_agent.ignite.cache_descriptions import sync_descriptions
 from storage_agent.ignite.folder_id import NODE_FOLDERS, folder_id_file, read_folder_id
 from storage_agent.ignite.tls import client_tls
+from storage_agent.work_threads import upkeep_beside
 
 log = get_logger(__name__)
 
@@ -361,7 +363,7 @@ class IgniteClient:
                 existing = await client.get_cache_names()
                 caches = {name: await self._open_cache(client, name, existing) for name in _CACHES}
                 if self._folder is not None:
-                    await asyncio.to_thread(sync_descriptions, self._folder)
+                    await upkeep_beside(partial(sync_descriptions, self._folder))
         except BaseException:
             await _close(client)
             raise
@@ -375,14 +377,14 @@ class IgniteClient:
         # If there are several nodes, the node of this machine may be the one that is away.
         if self._folder is None or self.has_several_nodes:
             return
-        own = await asyncio.to_thread(read_folder_id, self._folder)
+        own = await upkeep_beside(partial(read_folder_id, self._folder))
         if own is None:
             return
         async with client.sql(NODE_FOLDERS) as rows:
             found = [folder async for [folder] in rows]
         if own not in found:
             host, port = address
-            user = f" ({await asyncio.to_thread(user_of, port)})" if is_loopback(host) else ""
+            user = f" ({await upkeep_beside(partial(user_of, port))})" if is_loopback(host) else ""
             raise ConflictError(
                 f"port {port} belongs to another Ignite{user} than that of {self._folder}. Stop "
                 "the other Ignite, or start this site with another MISTBOW_IGNITE_PORT. To use "

@@ -32,7 +32,7 @@ The time of the parser, which lets no other thread run, is quadratic in the numb
 """
 
 _MARK = re.compile(rb'\\.|[ =,"\n]')
-"""Matches what determines where a text begins and ends; an escaped character determines nothing."""
+"""Matches the characters that begin or end a text; escaped characters are skipped."""
 
 _REST_OF_TEXT = re.compile(rb'(?:[^"\\]++|\\(?:.|(?=\n)|\Z))*+"')
 """Matches the rest of a text, with the quote that ends it."""
@@ -107,8 +107,8 @@ def _check_size(line: bytes) -> None:
 def split_lines(body: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a body, each with its number, counted from 1.
 
-    As in Influx, a text between quotes may contain line ends. Otherwise, whoever determines such a
-    text could add points of any series.
+    As in Influx, a text between quotes may contain line ends. Otherwise, the author of such a text
+    could add points of any series.
 
     >>> list(split_lines(b'log text="a\\nb",n=1\\nm value=2'))
     [(1, b'log text="a\\nb",n=1'), (3, b'm value=2')]

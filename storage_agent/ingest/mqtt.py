@@ -37,7 +37,7 @@ _MAX_BATCH_BYTES = 4 * 2**20
 _MAX_QUEUED = 20_000
 """The maximum number of messages in memory; further messages of QoS 0 are dropped."""
 _MAX_HEADER_BYTES = 2**17
-"""More than the bytes of a packet beside its payload: the topic has at most 64 KiB."""
+"""An upper bound of the bytes of a packet without its payload: the topic has at most 64 KiB."""
 _KEEPALIVE_S = 15
 _MAX_BACKOFF_S = 5.0
 _STABLE_S = 60.0

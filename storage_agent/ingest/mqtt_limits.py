@@ -10,7 +10,7 @@ _RECEIVED_BYTES = 64 * 2**10
 
 
 class MessageQueue(asyncio.Queue[aiomqtt.Message]):
-    """A queue of messages that is also full if their payloads have many bytes.
+    """A queue of messages that is also full if their topics and payloads have many bytes.
 
     ``has_overrun``: whether a message was dropped because the queue was full.
     """
@@ -27,20 +27,25 @@ class MessageQueue(asyncio.Queue[aiomqtt.Message]):
         return is_full
 
     def _put(self, item: aiomqtt.Message) -> None:
-        self._bytes += len(item.payload)
+        self._bytes += _size(item)
         super()._put(item)
 
     def _get(self) -> aiomqtt.Message:
         message: aiomqtt.Message = super()._get()
-        self._bytes -= len(message.payload)
+        self._bytes -= _size(message)
         return message
 
 
-def bound_packets(client: Client, max_bytes: int) -> None:
-    """Let a client keep only about the first ``max_bytes`` of a packet.
+def _size(message: aiomqtt.Message) -> int:
+    return len(message.topic.value) + len(message.payload)
 
-    Otherwise, it would collect 256 MB. The rest is received nevertheless: the message can then be
-    rejected and acknowledged, so that the broker does not send it again.
+
+def bound_packets(client: Client, max_bytes: int) -> None:
+    """Limit the part of a packet that a client keeps in memory to about ``max_bytes``.
+
+    Without the limit, the client would collect up to 256 MB. The rest of the packet is received and
+    dropped, so that the message can be rejected and acknowledged, and the broker does not send it
+    again.
     """
     receive = client._sock_recv
 

@@ -29,7 +29,8 @@ from storage_agent.membership.link_facts import LinkFacts
 from storage_agent.membership.link_probes import LinkProber
 from storage_agent.membership.metadata_replicas import MetadataReplicas
 from storage_agent.membership.network import PeerNetwork
-from storage_agent.membership.peers import Peer, Peers
+from storage_agent.membership.peer import Peer
+from storage_agent.membership.peers import Peers
 from storage_agent.membership.worker_history import WorkerHistory, reliability
 from storage_agent.membership.workers import Workers, name_conflict
 from storage_agent.series import Metadata, Series, series_key, series_of
@@ -171,6 +172,10 @@ class FabricMembership:
         """Return the facts of a site; for another site, the facts that were received last."""
         return self._journal.facts if site == self.site else self._replicas.facts(site)
 
+    def may_state(self, site: str, about: str) -> bool:
+        """Return whether a site's facts about another site are accepted."""
+        return self._proofs.may_state(site, self.facts_of(site), about)
+
     def store_of(self, site: str) -> str | None:
         """Return the name of the store from which the facts of another site were read.
 
@@ -199,8 +204,10 @@ class FabricMembership:
 
         ``instance``: another instance of the worker is not removed; empty: any instance is removed.
         """
-        if self._workers.remove(name, instance):
-            self._withdraw(facts.worker_key(name))
+        key = facts.worker_key(name)
+        is_expired = not instance and self._proofs.is_expired(self._credential(key))
+        if self._workers.remove(name, instance) or is_expired:
+            self._withdraw(key)
 
     def announce_enabler(self, enabler: Enabler) -> None:
         """Record that an enabler is alive, and publish it as a fact of this site."""
@@ -216,9 +223,18 @@ class FabricMembership:
         self._withdraw(facts.enabler_key(domain))
 
     def _withdraw(self, key: str) -> None:
-        """Remove the fact about a service, and the one with its credential."""
+        """Remove the fact about a service, and the fact with its credential."""
         self._journal.publish(key, None)
         self._set_credential(key, "")
+
+    def _withdraw_lost(self, key: str) -> None:
+        """Remove the fact about a service that is silent.
+
+        An expired credential remains: it is the reason why the service is silent.
+        """
+        self._journal.publish(key, None)
+        if not self._proofs.is_expired(self._credential(key)):
+            self._set_credential(key, "")
 
     def _set_credential(self, key: str, text: str) -> None:
         """Publish the credential of a service of this site; ``key``: of the fact about it."""
@@ -265,8 +281,9 @@ class FabricMembership:
             raise NotFoundError(f"there is no site {site}", hint=f"Other sites are {names}.")
 
     async def forget_site(self, site: str) -> None:
-        """Remove a site from the fabric, at all sites; a later heartbeat adds the site again.
+        """Remove a site; a later heartbeat adds the site again.
 
+        With identities, the other agents remove it too only if this agent reaches all sites.
         Raises ``UnavailableError`` if the removal cannot be stored now.
         """
         self._forgotten[site] = self._clock()
@@ -309,6 +326,7 @@ class FabricMembership:
             ),
             enablers=tuple(self._own_enablers()),
             identity_expires=self._proofs.expiry(self.site, self._credential(facts.SITE)),
+            expired_identities=tuple(self._proofs.expired(self.site, self._journal.facts)),
         )
         others = [self._site_of(peer) for peer in self.peers]
         links = {
@@ -356,6 +374,7 @@ class FabricMembership:
             identity_expires=self._proofs.expiry(
                 peer.site, facts.credential(published, facts.SITE)
             ),
+            expired_identities=tuple(self._proofs.expired(peer.site, published)),
         )
 
     async def _check_workers(self) -> None:
@@ -364,7 +383,7 @@ class FabricMembership:
             silence_s, phi = round(change.silence_s, 1), round(change.phi, 1)
             if change.liveness is Liveness.DEAD:
                 log.warning("worker_lost", worker=worker.name, silence_s=silence_s, phi=phi)
-                self._withdraw(key)
+                self._withdraw_lost(key)
             else:
                 log.warning("worker_suspected", worker=worker.name, silence_s=silence_s, phi=phi)
                 self._journal.publish(key, worker)
@@ -378,7 +397,7 @@ class FabricMembership:
     async def _expire_enablers(self) -> None:
         for domain in self._enablers.expire():
             log.warning("enabler_lost", domain=domain)
-            self._withdraw(facts.enabler_key(domain))
+            self._withdraw_lost(facts.enabler_key(domain))
 
     def _spawn(self, task: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.create_task(_log_end(task)))

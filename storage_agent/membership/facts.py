@@ -1,19 +1,26 @@
 """Facts: keys with JSON values that describe a site, as rows of the site's stream ``metadata``."""
 
+import math
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
 
+from mistbow.client.agent_model import Container, Pod
+from mistbow.client.operation_model import Copy, ReplicaFact, Restriction
+from mistbow.errors import MistbowError
 from mistbow.fabric import Enabler, Worker
 from mistbow.runtime.slices import Slices
 from mistbow.streams.events import REMOVED, events_of
 from mistbow.telemetry import get_logger
+from storage_agent.addresses import is_service_url
+from storage_agent.membership.enablers import check_enabler
 from storage_agent.membership.worker_history import InstabilityFact
+from storage_agent.membership.workers import check_worker
 from storage_agent.series import SERIES_PREFIX, Metadata, Series, series_key, series_of
 from storage_agent.streams import subscription
 from storage_agent.streams.streams import Stream
@@ -28,7 +35,12 @@ _ENABLER = "enabler/"
 _LINK = "link/"
 _INSTABILITY = "instability/"
 _CREDENTIAL = "credential/"
+COPIES = "copies"
+REPLICAS = "replicas"
+HEALTH = "health"
+RESTRICTIONS = "restrictions"
 
+_MAX_TIME_MS = 2**53
 _MAX_QUOTED = 100
 
 _APPLIED_EVENTS = 500
@@ -68,7 +80,7 @@ class Facts(MutableMapping[str, str]):
         """
         if event == REMOVED:
             self._of(key).pop(key, None)
-        elif _is_well_formed(key, event):
+        elif is_well_formed(key, event):
             self._of(key)[key] = event
         elif not self._has_ignored:
             self._has_ignored = True
@@ -107,43 +119,109 @@ class LinkFact(msgspec.Struct, frozen=True, kw_only=True):
     bandwidth_mbps: float | None = None
 
 
-class _SeriesNames(msgspec.Struct, frozen=True):
-    """The names in a fact about a series."""
+class Health(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"free_bytes": "room"},
+):
+    """The health that a site publishes about itself.
+
+    ``instability``: the recent restarts and lost links of the site, as a decaying sum. ``at``: the
+    time (ms since the epoch) at which ``instability`` had this value. ``free_bytes``: the free disk
+    space. ``load``: the points that the site stores per second.
+    """
+
+    instability: float
+    at: int
+    free_bytes: int
+    load: float = 0.0
+
+
+class _SeriesFact(msgspec.Struct, frozen=True):
+    """The fact about a series: its names, and the fields that reads of several sites use."""
 
     metric: str = msgspec.field(name="metricID")
     entity: str = msgspec.field(name="entityID")
+    entity_type: str | None = msgspec.field(name="entityType", default=None)
+    name: str | None = None
+    units: str | None = None
+    desc: str | None = None
+    group: str | None = None
+    min_val: float | None = msgspec.field(name="minVal", default=None)
+    max_val: float | None = msgspec.field(name="maxVal", default=None)
+    higher_is_better: bool | None = msgspec.field(name="higherIsBetter", default=None)
+    pod: Pod = Pod()
+    container: Container = Container()
 
 
 _SERIES_KEY = msgspec.json.Decoder(tuple[str, str])
 _FORGOTTEN = msgspec.json.Decoder(dict[str, int])
+_SERIES_FACT = msgspec.json.Decoder(_SeriesFact)
 
 
-_SERIES_NAMES = msgspec.json.Decoder(_SeriesNames)
-_FORMS: dict[str, msgspec.json.Decoder[Any]] = {
-    SITE: msgspec.json.Decoder(SiteFact),
-    FORGOTTEN: _FORGOTTEN,
-    _WORKER: msgspec.json.Decoder(Worker),
-    _ENABLER: msgspec.json.Decoder(Enabler),
-    _LINK: msgspec.json.Decoder(LinkFact),
-    _INSTABILITY: msgspec.json.Decoder(InstabilityFact),
-    _CREDENTIAL: msgspec.json.Decoder(str),
+def _is_instability(instability: float, at: int) -> bool:
+    return 0 <= instability < math.inf and 0 <= at <= _MAX_TIME_MS
+
+
+def _is_worker(name: str, worker: Worker) -> bool:
+    check_worker(name, worker, on_loopback=False)
+    return True
+
+
+def _is_enabler(domain: str, enabler: Enabler) -> bool:
+    check_enabler(domain, enabler, on_loopback=False)
+    return True
+
+
+def _is_link(_: str, link: LinkFact) -> bool:
+    loss, bandwidth = link.loss, link.bandwidth_mbps
+    return (
+        0 <= link.latency_ms < math.inf
+        and (loss is None or 0 <= loss <= 1)
+        and (bandwidth is None or 0 < bandwidth < math.inf)
+    )
+
+
+def _is_any(_: str, __: Any) -> bool:
+    return True
+
+
+FORMS: Mapping[str, tuple[Any, Callable[[str, Any], bool]]] = {
+    SITE: (SiteFact, lambda _, fact: is_service_url(fact.url)),
+    FORGOTTEN: (dict[str, int], _is_any),
+    _WORKER: (Worker, _is_worker),
+    _ENABLER: (Enabler, _is_enabler),
+    _LINK: (LinkFact, _is_link),
+    _INSTABILITY: (InstabilityFact, lambda _, fact: _is_instability(fact.instability, fact.at)),
+    _CREDENTIAL: (str, _is_any),
+    COPIES: (tuple[Copy, ...], _is_any),
+    REPLICAS: (tuple[ReplicaFact, ...], _is_any),
+    HEALTH: (Health, lambda _, fact: _is_instability(fact.instability, fact.at)),
+    RESTRICTIONS: (tuple[Restriction, ...], _is_any),
 }
-"""A key, or the beginning of keys up to "/" -> the form of the facts."""
+"""The kinds of facts that others than their site read: a key, or the beginning of keys up to "/" ->
+the type, and a check of the rest of the key with the value. Facts about series are one more kind.
+"""
+
+_DECODERS = {key: msgspec.json.Decoder(form) for key, (form, _) in FORMS.items()}
 
 
-def _is_well_formed(key: str, event: str) -> bool:
+def is_well_formed(key: str, event: str) -> bool:
     """Return whether a fact can be read; facts of later versions have other keys."""
     try:
         if key.startswith(SERIES_PREFIX):
-            names = _SERIES_NAMES.decode(event)
-            return (names.metric, names.entity) == series_of_key(key)
-        begin, slash, _ = key.partition("/")
-        form = _FORMS.get(begin + slash)
-        if form is not None:
-            form.decode(event)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+            series = _SERIES_FACT.decode(event)
+            return (series.metric, series.entity) == series_of_key(key)
+        begin, slash, rest = key.partition("/")
+        kind = begin + slash
+        if kind not in FORMS:
+            return True
+        _, check = FORMS[kind]
+        return check(rest, _DECODERS[kind].decode(event))
+    except (msgspec.MsgspecError, MistbowError, RecursionError, UnicodeError):
         return False
-    return True
 
 
 def worker_key(name: str) -> str:
@@ -254,6 +332,15 @@ def credential(facts: Facts, key: str) -> str:
     """Return the credential of the service that the fact with a key describes; empty: none."""
     event = facts.get(credential_key(key))
     return "" if event is None else msgspec.json.decode(event, type=str)
+
+
+def credentials(facts: Facts) -> Iterator[tuple[Literal["worker", "enabler"], str, str]]:
+    """Yield (kind, name of a worker or domain of an enabler, credential) of a site's services."""
+    for key in facts.with_prefix(_CREDENTIAL):
+        kind, slash, service = key.removeprefix(_CREDENTIAL).partition("/")
+        match kind:
+            case "worker" | "enabler" if slash:
+                yield kind, service, msgspec.json.decode(facts[key], type=str)
 
 
 def instabilities(facts: Facts) -> dict[str, InstabilityFact]:

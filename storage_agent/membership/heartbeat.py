@@ -31,7 +31,8 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, rename={"peers": "kno
     about its peers. ``since``: ``peers`` lists only reports that changed after this version; 0: all
     reports. ``seen``, ``seen_instance``: the version of the receiver's reports that the sender has,
     and the instance that sent these reports. ``now``: the sender's time (ms), in answers only; 0 in
-    answers of older versions.
+    answers of older versions. ``wants_all``: whether the sender needs all reports of the receiver
+    if it has none; else changes suffice.
     """
 
     site: _Text
@@ -44,6 +45,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, rename={"peers": "kno
     seen: Annotated[int, Meta(ge=0)] = 0
     seen_instance: Annotated[str, Meta(max_length=500)] = ""
     now: int = 0
+    wants_all: bool = True
 
 
 HEARTBEAT = msgspec.json.Decoder(Heartbeat)

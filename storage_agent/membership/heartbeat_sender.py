@@ -8,6 +8,7 @@ from collections.abc import Callable
 import httpx
 import msgspec
 
+from mistbow.client.bounded_answers import at_most
 from mistbow.client.credentials import UnverifiedServiceError, check_answer
 from mistbow.errors import ConflictError, MistbowError
 from mistbow.name_resolver import UnresolvedNameError
@@ -22,6 +23,8 @@ from storage_agent.membership.peers import HEARTBEAT_INTERVAL_S, Peers
 log = get_logger(__name__)
 
 _ANSWER_S = 2.0
+_MAX_ANSWER_BYTES = 8 * 2**20
+"""The maximum size of an answer: that of a heartbeat, the body of a request."""
 
 
 class HeartbeatSender:
@@ -102,6 +105,7 @@ class HeartbeatSender:
             content=body,
             headers={"Content-Type": "application/json"},
             timeout=httpx.Timeout(_ANSWER_S, connect=CONNECT_S),
+            extensions=at_most(_MAX_ANSWER_BYTES),
         )
         if not response.is_success:
             raise decode_error(response.status_code, response.content)

@@ -13,6 +13,8 @@ Motivala, DSN 2002, sections 3 and 4); the ring replaces its random selection.
 """
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
+from heapq import nsmallest
 from zlib import crc32
 
 MAX_TARGETS = 16
@@ -22,6 +24,8 @@ NEIGHBOURS = 8
 """The number of neighbours of a site in a large fog."""
 
 _MAX_SUSPECTS = 4
+_MAX_PLACES = 10_000
+"""The number of sites whose places on the ring are remembered."""
 
 
 def neighbours_of(own: str, sites: Collection[str]) -> list[str]:
@@ -31,8 +35,7 @@ def neighbours_of(own: str, sites: Collection[str]) -> list[str]:
     ['c', 'b']
     """
     begin = _place(own)
-    ring = sorted(sites, key=lambda site: ((_place(site) - begin) % 2**32, site))
-    return ring[:NEIGHBOURS]
+    return nsmallest(NEIGHBOURS, sites, lambda site: ((_place(site) - begin) % 2**32, site))
 
 
 def select_targets(
@@ -45,13 +48,16 @@ def select_targets(
     if len(contacted) <= MAX_TARGETS:
         return frozenset(contacted)
     chosen = dict.fromkeys(neighbours_of(own, contacted))
-    oldest_first = sorted(contacted, key=lambda site: (contacted[site], site))
-    suspected = [site for site in oldest_first if site in suspects and site not in chosen]
-    chosen |= dict.fromkeys(suspected[:_MAX_SUSPECTS])
-    others = (site for site in oldest_first if site not in chosen)
-    while len(chosen) < MAX_TARGETS:
-        chosen[next(others)] = None
+    suspected = [site for site in suspects if site in contacted and site not in chosen]
+    chosen |= dict.fromkeys(_oldest(suspected, contacted, _MAX_SUSPECTS))
+    others = [site for site in contacted if site not in chosen]
+    chosen |= dict.fromkeys(_oldest(others, contacted, MAX_TARGETS - len(chosen)))
     return frozenset(chosen)
+
+
+def _oldest(sites: Collection[str], contacted: Mapping[str, int], count: int) -> list[str]:
+    """Return the sites that were contacted least recently."""
+    return nsmallest(count, sites, lambda site: (contacted[site], site))
 
 
 def select_links(
@@ -70,5 +76,6 @@ def select_links(
     return frozenset([*neighbours_of(own, latencies), *near[:count]])
 
 
+@lru_cache(_MAX_PLACES)
 def _place(site: str) -> int:
     return crc32(site.encode())

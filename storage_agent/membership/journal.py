@@ -12,7 +12,13 @@ from mistbow.runtime.slices import Slices
 from mistbow.streams.events import REMOVED, event_rows
 from mistbow.streams.schemas import EVENTS, METADATA
 from mistbow.telemetry import get_logger
-from storage_agent.membership.facts import Facts, apply_events, encode_fact, read_facts
+from storage_agent.membership.facts import (
+    Facts,
+    apply_events,
+    encode_fact,
+    is_well_formed,
+    read_facts,
+)
 from storage_agent.streams.streams import Stream, Streams
 
 log = get_logger(__name__)
@@ -131,7 +137,11 @@ class FactJournal:
         changes: dict[str, str] = {}
         async for key in Slices().over(list(self._published)):
             event = self._published[key]
-            if self.facts.get(key, REMOVED) == event:
+            is_readable = event == REMOVED or is_well_formed(key, event)
+            if not is_readable:
+                # No site would read it, and this one would write it again and again.
+                log.error("fact_rejected", key=key)
+            if not is_readable or self.facts.get(key, REMOVED) == event:
                 del self._published[key]
             else:
                 changes[key] = event

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from storage_agent.membership.facts import LinkFact
-from storage_agent.membership.peers import Peer, Peers
+from storage_agent.membership.peer import Peer
+from storage_agent.membership.peers import Peers
 
 _MIN_LATENCY_CHANGE = 0.2
 _MIN_LATENCY_CHANGE_MS = 1.0

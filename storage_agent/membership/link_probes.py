@@ -12,12 +12,14 @@ import time
 
 import httpx
 
+from mistbow.client.bounded_answers import at_most
 from mistbow.errors import MistbowError, UnavailableError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
 from storage_agent.membership.network import CONNECT_S, PeerNetwork, count_bytes, decode_error
-from storage_agent.membership.peers import Peer, Peers
+from storage_agent.membership.peer import Peer
+from storage_agent.membership.peers import Peers
 
 log = get_logger(__name__)
 
@@ -38,6 +40,7 @@ _BUSY_S = 60.0
 """The time after which a busy link is tried again."""
 
 _ANSWER_S = 10.0
+_MAX_ANSWER_BYTES = 64 * 2**10
 _HEARTBEAT = "heartbeat"
 
 
@@ -114,6 +117,7 @@ class LinkProber:
             content=content,
             headers={"Content-Type": "application/octet-stream"},
             timeout=httpx.Timeout(_ANSWER_S, connect=CONNECT_S),
+            extensions=at_most(_MAX_ANSWER_BYTES),
         )
         if not response.is_success:
             raise decode_error(response.status_code, response.content)

@@ -12,7 +12,9 @@ import httpx
 
 from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import current_caller
+from mistbow.auth.credential import Credential
 from mistbow.auth.identity import Proof
+from mistbow.client.bounded_answers import IN_PARTS
 from mistbow.client.connections import async_transport
 from mistbow.client.credentials import ServiceCredentials, UnverifiedServiceError
 from mistbow.errors import NotFoundError, UnavailableError, from_body
@@ -21,15 +23,18 @@ from mistbow.streams.schemas import METADATA
 from mistbow.streams.wire import Chunk, ChunkDecoder
 from mistbow.tls import TlsFiles, client_context
 from storage_agent import metrics
-from storage_agent.membership.peers import Peer, Peers
+from storage_agent.membership.peer import Peer
+from storage_agent.membership.peers import Peers
 
 VIA = "Mistbow-Via"
-"""The header with the sites that have sent or passed on a request, separated by commas."""
+"""The header with the sites that have sent or proxied a request, separated by commas."""
 
 CONNECT_S = 1.0
 _ANSWER_S = 3.0
 _READ_S = 27.0
 _MAX_HOPS = 2
+_MAX_ANSWER_BYTES = 128 * 2**20
+"""The maximum size of an answer that is read as a whole: a site's part of a read over sites."""
 
 _LIMITS = httpx.Limits(max_connections=500, max_keepalive_connections=20)
 
@@ -41,8 +46,8 @@ class PeerRequest:
     """A request to the agent of another site.
 
     ``content`` is the whole body, since the request is signed. ``target``: the path and the query
-    of the URL. ``via``: the sites that have sent or passed on the request. ``wait_s``: the time
-    that the handler may take, in addition to the usual timeout.
+    of the URL. ``via``: the sites that have sent or proxied the request. ``wait_s``: the time that
+    the handler may take, in addition to the usual timeout.
     """
 
     site: str
@@ -68,15 +73,24 @@ class PeerResponse:
     response: httpx.Response
     body: AsyncIterator[bytes]
 
-    async def read(self) -> bytes:
-        """Return the entire body; raises a ``MistbowError`` if the response is an error."""
+    async def read(self, max_bytes: int = _MAX_ANSWER_BYTES) -> bytes:
+        """Return the entire body; raises a ``MistbowError`` if the response is an error, or is too
+        large.
+        """
+        data = bytearray()
         try:
-            data = b"".join([part async for part in self.body])
+            async for part in self.body:
+                data += part
+                if len(data) > max_bytes:
+                    raise UnavailableError(
+                        f"the answer of a site has more than {max_bytes} bytes",
+                        hint="Ask for less at once: fewer series, or a shorter time.",
+                    )
         finally:
             await self.response.aclose()
         if self.response.is_success:
-            return data
-        raise decode_error(self.response.status_code, data)
+            return bytes(data)
+        raise decode_error(self.response.status_code, bytes(data))
 
 
 class PeerNetwork:
@@ -100,6 +114,8 @@ class PeerNetwork:
         self._tls = client_context(tls)
         self._clients: dict[str, httpx.AsyncClient] = {}
         self._credentials: dict[str, ServiceCredentials] = {}
+        self._proven: dict[str, Credential] = {}
+        """Site -> the credential that its agent has last proven at its own address."""
 
     @property
     def has_token(self) -> bool:
@@ -115,6 +131,8 @@ class PeerNetwork:
             raise UnverifiedServiceError(
                 f"the agent at {address} claims to be of {site}, but its identity is of {peer.site}"
             )
+        if peer is not None:
+            self._proven[site] = peer
 
     def client(self, address: str) -> httpx.AsyncClient:
         """Return the HTTP client for an address; the first call creates the client."""
@@ -192,24 +210,32 @@ class PeerNetwork:
                 f"the request for the site {call.site} was forwarded too often (by the sites "
                 f"{passed})"
             )
-        # A request that was passed on once may only take its last hop, or it could run in circles.
+        # A request that was proxied once may only take its last hop; otherwise it could loop.
         hops = [
             hop
             for hop in self._peers.next_hops(call.site)
-            if hop.site == call.site or (not call.via and self._may_pass_on(hop, call.site))
+            if hop.site == call.site or (not call.via and self._may_pass_on(hop, call))
         ]
         if not hops:
             raise self._unreachable(call.site)
         return hops
 
-    def _may_pass_on(self, hop: Peer, site: str) -> bool:
-        """Return whether a request for a site may go by way of a peer.
+    def _may_pass_on(self, hop: Peer, call: PeerRequest) -> bool:
+        """Return whether a request for a site may be proxied by a peer.
 
-        An agent that does not reach the site could only read the request, and make up the answer.
+        If an agent does not have the site in its reach, it may not proxy the request, because it
+        could read the request and forge the answer. The metadata of a site can remove other sites,
+        as its agent can. So only an agent with at least the reach of that agent may proxy the
+        metadata.
         """
         credentials = self._credentials.get(hop.address or "")
         identity = None if credentials is None else credentials.peer
-        return identity is None or identity.reaches(site)
+        if identity is None or identity.reaches_all:
+            return True
+        if traffic_kind(call.target) != "metadata":
+            return identity.reaches(call.site)
+        target = self._proven.get(call.site)
+        return target is not None and identity.covers(target)
 
     def _request(self, call: PeerRequest, hop: Peer, client: httpx.AsyncClient) -> httpx.Request:
         kind = traffic_kind(call.target)
@@ -225,6 +251,7 @@ class PeerNetwork:
                 VIA: ",".join([*call.via, self.own]),
             },
             timeout=httpx.Timeout(_ANSWER_S + call.wait_s, connect=CONNECT_S),
+            extensions=IN_PARTS,
         )
 
     async def _body(

@@ -23,6 +23,8 @@ _SILENCE_S = 3.0
 A followed stream sends a chunk every 2 s.
 """
 
+_MAX_FETCHED_BYTES = 8 * 2**20
+
 _RETRY_S = 0.25
 
 
@@ -66,7 +68,7 @@ async def fetch(network: PeerNetwork, site: str, target: bytes, kind: type[T]) -
     ``target``: the path and the query of the URL. Raises a ``MistbowError`` if the request fails.
     """
     answer = await network.send(PeerRequest(site, "GET", target, wait_s=_SILENCE_S))
-    return msgspec.json.decode(await answer.read(), type=kind)
+    return msgspec.json.decode(await answer.read(_MAX_FETCHED_BYTES), type=kind)
 
 
 async def follow_chunks(

@@ -1,11 +1,8 @@
 """The peers of this agent: their addresses, latencies, and the sites to which they have links."""
 
 import asyncio
-import statistics
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -19,6 +16,7 @@ from storage_agent.membership.heartbeat_targets import (
     select_links,
     select_targets,
 )
+from storage_agent.membership.peer import Peer
 from storage_agent.membership.peer_reports import PeerReports
 
 log = get_logger(__name__)
@@ -29,69 +27,11 @@ HEARTBEAT_INTERVAL_S = 1.0
 MAX_SITES = 5000
 """The maximum number of sites that other agents may report."""
 
-_SAMPLES = 5
-_LOSS_WINDOW = 60
-"""The number of heartbeats over which the loss of a link is measured."""
+_SELECTION_ROUNDS = 10
+"""The number of rounds for which an agent of a large fog publishes the same links."""
 
-_MIN_HEARTBEATS = 10
 _MAX_STRANGERS = 100
 """The number of ignored senders of heartbeats that are logged."""
-
-
-@dataclass(slots=True)
-class Peer:
-    """The agent of another site.
-
-    ``detector``: detects from the answers to heartbeats whether the peer has failed. ``instance``:
-    the id of the peer's process; None before the first answer. ``address``: the address at which
-    the peer answers; None while the peer does not answer. ``answered_at``: the time of the last
-    answer (ms since the epoch). ``reaches``: the sites to which the peer has direct links,
-    according to its last reports; empty for peers that are not linked. ``suspected``: whether the
-    peer has stopped answering, but is not considered dead yet. ``samples``: the last latencies
-    (ms). ``heartbeats``: whether the last heartbeats to the peer were answered. ``bandwidth_mbps``:
-    the bandwidth of the direct link (Mbit/s); None: not measured yet. ``restarts`` and ``losses``:
-    how often the peer has restarted and how often it has stopped answering, since this agent
-    started. ``version``: the version of the peer's reports that this agent has. ``acknowledged``:
-    the version of this agent's reports that the peer has. ``contacted``: the round in which this
-    agent last sent a heartbeat to the peer. ``is_regular``: whether it also sent one in the round
-    before. ``is_awaited``: whether the last one is unanswered.
-    """
-
-    site: str
-    node: str
-    url: str
-    detector: FailureDetector
-    instance: str | None = None
-    address: str | None = None
-    answered_at: int | None = None
-    reaches: frozenset[str] = frozenset()
-    suspected: bool = False
-    samples: deque[float] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
-    heartbeats: deque[bool] = field(default_factory=lambda: deque(maxlen=_LOSS_WINDOW))
-    bandwidth_mbps: float | None = None
-    restarts: int = 0
-    losses: int = 0
-    version: int = 0
-    acknowledged: int = 0
-    contacted: int = 0
-    is_regular: bool = False
-    is_awaited: bool = False
-
-    @property
-    def loss(self) -> float | None:
-        """The share of the last heartbeats without an answer; None: there were too few."""
-        if len(self.heartbeats) < _MIN_HEARTBEATS:
-            return None
-        return 1 - sum(self.heartbeats) / len(self.heartbeats)
-
-    @property
-    def latency_ms(self) -> float | None:
-        """The latency of the direct link (ms): half of the median round-trip time.
-
-        None without a direct link or a measurement.
-        """
-        # The median: now and then a round trip also waits for one of the two processes.
-        return statistics.median(self.samples) if self.address and self.samples else None
 
 
 class Peers:
@@ -125,6 +65,10 @@ class Peers:
         self._seeds_tried: dict[str, int] = {}
         self._round = 0
         self._linked: frozenset[str] = frozenset()
+        self._contacted: dict[str, Peer] = {}
+        """Address -> the peer to which a heartbeat is sent there in this round."""
+        self._selected_from = 0
+        """The number of peers at the last selection of links."""
         self._is_full = False
         self._reachable: frozenset[str] | None = None
 
@@ -144,22 +88,31 @@ class Peers:
 
     def heartbeat_to(self, address: str) -> Heartbeat:
         """Return the heartbeat for the agent at an address."""
-        peer = next((each for each in self._peers.values() if each.address == address), None)
-        return self._heartbeat(peer, 0 if peer is None else peer.acknowledged)
+        found = (each for each in self._peers.values() if address in (each.address, each.url))
+        peer = self._contacted.get(address) or next(found, None)
+        # In a large fog, a peer that requests all reports gets them in the answer to its heartbeat.
+        since = 0 if peer is None else peer.acknowledged
+        return self._heartbeat(peer, since, wants_all=not self._is_large)
 
     def answer_to(self, heartbeat: Heartbeat) -> Heartbeat:
         """Return the answer to a heartbeat."""
-        return self._heartbeat(self._peers.get(heartbeat.site), self._seen_in(heartbeat))
+        peer = self._peers.get(heartbeat.site)
+        return self._heartbeat(peer, self._seen_in(heartbeat), wants_all=heartbeat.wants_all)
 
-    def _heartbeat(self, peer: Peer | None, since: int) -> Heartbeat:
-        """Return a heartbeat with the reports after ``since``, for a peer or for anybody."""
+    def _heartbeat(self, peer: Peer | None, since: int, *, wants_all: bool) -> Heartbeat:
+        """Return a heartbeat with the reports after ``since``, for a peer or for anybody.
+
+        ``wants_all``: whether the receiver needs all of these reports.
+        """
+        since, reports = self._reports.after(since, wants_all=wants_all)
         return msgspec.structs.replace(
             self._own,
-            peers=self._reports.since(since),
+            peers=reports,
             version=self._reports.version,
             since=since,
             seen=0 if peer is None else peer.version,
             seen_instance="" if peer is None else peer.instance or "",
+            wants_all=peer is None or self._is_linked(peer),
         )
 
     def _seen_in(self, heartbeat: Heartbeat) -> int:
@@ -177,10 +130,13 @@ class Peers:
         sites = {peer.site: peer.contacted for peer in self._peers.values()}
         chosen = select_targets(self._own.site, sites, self._suspects)
         self._suspects -= chosen
-        for site in chosen:
-            self._contact(self._peers[site])
-        wanted = {self._peers[site].address or self._peers[site].url for site in chosen}
-        return (wanted | self._seeds_of_round()) - {self._own.url}
+        peers = [self._peers[site] for site in chosen]
+        for peer in peers:
+            self._contact(peer)
+        # A peer that answers at an address precedes a silent one that had the address before.
+        silent = {peer.url: peer for peer in peers if peer.address is None}
+        self._contacted = silent | {peer.address: peer for peer in peers if peer.address}
+        return (self._contacted.keys() | self._seeds_of_round()) - {self._own.url}
 
     def _contact(self, peer: Peer) -> None:
         """Record that this agent sends a heartbeat to a peer in this round."""
@@ -210,19 +166,29 @@ class Peers:
         return [peer for peer in self if self._is_linked(peer)]
 
     def _is_linked(self, peer: Peer) -> bool:
-        return len(self._peers) <= MAX_TARGETS or peer.site in self._linked
+        return not self._is_large or peer.site in self._linked
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether the fog has more peers than this agent contacts in a round."""
+        return len(self._peers) > MAX_TARGETS
 
     def _select_linked(self) -> None:
-        """Select the linked peers, and forget which sites the other peers reach."""
-        if len(self._peers) <= MAX_TARGETS:
-            return
-        latencies = {peer.site: peer.latency_ms for peer in self._peers.values()}
-        self._linked = select_links(self._own.site, latencies, self._linked)
+        """Select the linked peers, and forget which sites the other peers reach.
+
+        A peer that becomes linked sends all its reports again.
+        """
+        is_due = self._round % _SELECTION_ROUNDS == 0 or self._selected_from != len(self._peers)
+        if self._is_large and is_due:
+            self._selected_from = len(self._peers)
+            latencies = {peer.site: peer.latency_ms for peer in self._peers.values()}
+            self._linked = select_links(self._own.site, latencies, self._linked)
         for peer in self._peers.values():
-            if peer.site not in self._linked and peer.reaches:
+            is_linked = self._is_linked(peer)
+            if not is_linked and peer.reaches:
                 peer.reaches = frozenset()
                 self._signal_change()
-            elif peer.site in self._linked and not peer.reaches:
+            elif is_linked and not peer.reaches:
                 peer.version = 0
 
     def reachable(self, site: str) -> bool:
@@ -312,9 +278,11 @@ class Peers:
         ``address``: the address that answered. ``trip_ms``: the round-trip time; None: the time was
         not measured. Raises ``ConflictError`` if two agents claim the same site.
         """
-        for other in self._peers.values():
-            if other.address == address and other.site != heartbeat.site:
-                self._set_unreachable(other, "another site has its address")
+        known = self._peers.get(heartbeat.site)
+        if known is None or known.address != address:
+            for other in self._peers.values():
+                if other.address == address and other.site != heartbeat.site:
+                    self._set_unreachable(other, "another site has its address")
         if address in self._seeds:
             self._seeds[address] = heartbeat.site
         if not self.check(heartbeat):
@@ -367,7 +335,9 @@ class Peers:
         """
         self._running_time()
         has_changed = False
-        for peer in self:
+        for peer in self._peers.values():
+            if not (peer.is_awaited or peer.suspected):
+                continue
             liveness = peer.detector.liveness
             is_silent = peer.is_awaited and liveness is not Liveness.ALIVE
             if peer.address is not None and is_silent:
@@ -404,12 +374,13 @@ class Peers:
     def _apply_reports(self, peer: Peer, heartbeat: Heartbeat) -> None:
         """Apply the reports in a heartbeat of ``peer``.
 
-        Reports that follow a version that this agent lacks are ignored: the peer sends them again,
-        because the next heartbeat of this agent names the version that it has.
+        Of a linked peer, reports that follow a version that this agent lacks are ignored: the peer
+        sends them again, because the next heartbeat of this agent names the version that it has. Of
+        other peers, the changes suffice: all sites are in the reports of the linked peers.
         """
         peer.acknowledged = self._seen_in(heartbeat)
-        is_current = heartbeat.instance == peer.instance and heartbeat.since <= peer.version
-        if heartbeat.since and not is_current:
+        is_next = heartbeat.since <= peer.version or not self._is_linked(peer)
+        if heartbeat.since and not (is_next and heartbeat.instance == peer.instance):
             return
         self._add_reported(heartbeat)
         if peer.address is None or heartbeat.instance != peer.instance:

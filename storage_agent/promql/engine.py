@@ -52,13 +52,15 @@ class Query:
 
 
 class QueryEngine:
-    """Answers PromQL queries; evaluates at most ``_MAX_CONCURRENT_QUERIES`` at the same time."""
+    """Answers PromQL queries: reads for several at the same time, and evaluates one at a time."""
 
     def __init__(self, querier: Querier, settings: AgentSettings) -> None:
         self._querier = querier
         self._seconds = settings.promql_seconds
         self._samples = settings.promql_samples
         self._limiter = anyio.CapacityLimiter(_MAX_CONCURRENT_QUERIES)
+        # An evaluation may last as long as the time limit; other work needs the second thread.
+        self._evaluation = anyio.CapacityLimiter(1)
 
     async def answer(
         self, query: Query, missing: list[str], seconds: float | None = None
@@ -76,7 +78,8 @@ class QueryEngine:
             async with asyncio.timeout(seconds), self._limiter:
                 with collection_paused():
                     data = await self._read(tree, query, limits, missing)
-                    return await asyncio.to_thread(_evaluate_once, tree, query, data, limits)
+                    async with self._evaluation:
+                        return await asyncio.to_thread(_evaluate_once, tree, query, data, limits)
         except TimeoutError as error:
             raise limits.timeout() from error
         except RecursionError as error:

@@ -13,7 +13,7 @@ from mistbow.client.record_model import RecordValue
 from mistbow.errors import InvalidRequestError, TooLargeError
 from mistbow.streams.schemas import RECORDS as SCHEMA
 from storage_agent import metrics
-from storage_agent.http.decode import check_depth, to_integer
+from storage_agent.http.decode import check_depth, check_range, to_integer
 from storage_agent.records.bodies import KeyValues, RecordItem
 from storage_agent.records.latest import LatestRecords, StoredRecord
 from storage_agent.request_key import RequestKey
@@ -62,7 +62,7 @@ class RecordKind:
 
         ``key``: the caller's idempotency key, or None. ``where``: the name of the list of items,
         for messages. Raises ``InvalidRequestError`` for an invalid time, for text that is not
-        UTF-8, and for a value that is nested too deeply.
+        UTF-8, for a value that is nested too deeply, and for a number beyond the range of floats.
         """
         rows = _encode_rows(items, where)
         stream = self._stream
@@ -240,6 +240,7 @@ def _encode_rows(items: Sequence[RecordItem], where: str) -> Columns:
                 f"{where}[{number}].val: the text is not valid UTF-8"
             ) from error
         check_depth(val, f"{where}[{number}].val")
+        check_range(val, f"{where}[{number}].val")
         values.append(val)
     keys = [item.key for item in items]
     return Columns(SCHEMA, (keys, times, values, [item.schema for item in items]))

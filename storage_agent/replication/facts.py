@@ -5,35 +5,9 @@ import hashlib
 import msgspec
 
 from mistbow.client.operation_model import Copy, ReplicaFact, Restriction
-from storage_agent.membership.facts import Facts
+from storage_agent.membership.facts import COPIES, HEALTH, REPLICAS, RESTRICTIONS, Facts, Health
 from storage_agent.replication.filters import canonical_text, covers
 from storage_agent.streams.streams import REPLICA_PREFIX
-
-COPIES_KEY = "copies"
-REPLICAS_KEY = "replicas"
-HEALTH_KEY = "health"
-RESTRICTIONS_KEY = "restrictions"
-
-
-class Health(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    omit_defaults=True,
-    rename={"free_bytes": "room"},
-):
-    """The health that a site publishes about itself.
-
-    ``instability``: the recent restarts and lost links of the site, as a decaying sum. ``at``: the
-    time (ms since the epoch) at which ``instability`` had this value. ``free_bytes``: the free disk
-    space. ``load``: the points that the site stores per second.
-    """
-
-    instability: float
-    at: int
-    free_bytes: int
-    load: float = 0.0
-
 
 _COPIES = msgspec.json.Decoder(tuple[Copy, ...])
 _REPLICAS = msgspec.json.Decoder(tuple[ReplicaFact, ...])
@@ -43,23 +17,31 @@ _RESTRICTIONS = msgspec.json.Decoder(tuple[Restriction, ...])
 
 def copies_of(facts: Facts) -> tuple[Copy, ...]:
     """Return the copies that a site has published of its own streams."""
-    return _COPIES.decode(facts.get(COPIES_KEY, "[]"))
+    return _COPIES.decode(facts.get(COPIES, "[]"))
 
 
 def replica_facts(facts: Facts) -> tuple[ReplicaFact, ...]:
     """Return the facts that a site published about the replicas that it stores."""
-    return _REPLICAS.decode(facts.get(REPLICAS_KEY, "[]"))
+    return _REPLICAS.decode(facts.get(REPLICAS, "[]"))
+
+
+def is_requested(replica: ReplicaFact, site: str, of_source: Facts) -> bool:
+    """Return whether the source of a replica at a site has requested the replica's copy.
+
+    ``of_source``: the facts of the source.
+    """
+    return any((each.target, each.id) == (site, replica.id) for each in copies_of(of_source))
 
 
 def health_of(facts: Facts) -> Health | None:
     """Return the health that a site has published; None if the site has published no health."""
-    event = facts.get(HEALTH_KEY)
+    event = facts.get(HEALTH)
     return None if event is None else _HEALTH.decode(event)
 
 
 def restrictions_of(facts: Facts) -> tuple[Restriction, ...]:
     """Return the restrictions that users declared through a site's API."""
-    return _RESTRICTIONS.decode(facts.get(RESTRICTIONS_KEY, "[]"))
+    return _RESTRICTIONS.decode(facts.get(RESTRICTIONS, "[]"))
 
 
 def replaces(new: Copy, old: Copy) -> bool:

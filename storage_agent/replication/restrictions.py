@@ -8,8 +8,8 @@ from mistbow.client.operation_model import Restriction, SeriesFilter
 from mistbow.errors import InvalidRequestError
 from storage_agent.http.decode import decode_body
 from storage_agent.membership.fabric_membership import FabricMembership
-from storage_agent.membership.facts import site_fact
-from storage_agent.replication.facts import RESTRICTIONS_KEY, restrictions_of
+from storage_agent.membership.facts import RESTRICTIONS, site_fact
+from storage_agent.replication.facts import restrictions_of
 
 _RESTRICTIONS = msgspec.json.Decoder(tuple[Restriction, ...])
 
@@ -33,7 +33,7 @@ class SiteRestrictions:
     def declare(self, restrictions: tuple[Restriction, ...]) -> None:
         """Replace the declared restrictions by ``restrictions``, and publish the new ones."""
         self.declared = restrictions
-        self._membership.publish(RESTRICTIONS_KEY, restrictions or None)
+        self._membership.publish(RESTRICTIONS, restrictions or None)
 
     def all(self) -> tuple[Restriction, ...]:
         """Return the fixed and the declared restrictions."""

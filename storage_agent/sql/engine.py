@@ -97,7 +97,8 @@ def _failure(text: str, error: duckdb.Error) -> QueryFailed:
     kind, _, content = str(error).partition(": ")
     try:
         decoded: dict[str, Any] = msgspec.json.decode(content)
-        message = f"{kind}: {decoded['exception_message']}"
+        lines = str(decoded["exception_message"]).splitlines()
+        message = f"{kind}: {'; '.join(filter(None, map(str.strip, lines)))}"
     except (msgspec.DecodeError, KeyError, TypeError):
         return QueryFailed("query", str(error))
     if not str(decoded.get("position", "")).isdigit():

@@ -136,5 +136,7 @@ def _query_error(failed: QueryFailed) -> MistbowError:
     if failed.line is not None:
         position = {"line": failed.line, "column": failed.column}
     return InvalidRequestError(
-        failed.message, hint="docs/sql.md describes the queries that are allowed.", details=position
+        failed.message,
+        hint="docs/sql.md lists the columns of the tables, and the queries that are allowed.",
+        details=position,
     )

@@ -22,6 +22,7 @@ from storage_agent.store_and_forward.spool_file import (
     Status,
     is_damage,
 )
+from storage_agent.work_threads import upkeep_beside
 
 log = get_logger(__name__)
 
@@ -120,7 +121,7 @@ class Spool:
 
     async def damaged(self) -> list[Path]:
         """Return the damaged parts of the spool that are set aside, until they are deleted."""
-        found = await asyncio.to_thread(self._file.damaged)
+        found = await upkeep_beside(self._file.damaged)
         metrics.SPOOL_DAMAGED_FILES.set(len(found))
         return found
 

@@ -13,24 +13,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
+from mistbow.runtime.slices import take_turn
 from mistbow.streams.schemas import ROW_FRONTIER
 from mistbow.streams.wire import Chunk, Position
 from storage_agent.streams.columns import is_in
 from storage_agent.streams.extents import Extent
 from storage_agent.streams.index import Index, IndexEntry
 from storage_agent.streams.log import LogPhase, StreamLog
+from storage_agent.streams.pace import Pace
 from storage_agent.streams.runs import Int64s, SegmentTable
 from storage_agent.streams.segments import empty_batch
 from storage_agent.streams.streams import Stream
-from storage_agent.streams.writer import TICK_S
 
 _CHUNK_SEGMENTS = 32
 _CHUNK_ROWS = 50_000
 _SCAN_ENTRIES = 10_000
 """The number of index entries that are scanned before other tasks may run."""
-
-_HEARTBEAT_S = 2.0
-"""The maximum time (s) between two chunks that a subscriber receives, even if nothing changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +165,10 @@ async def read(
                 yield rows
                 position = rows.position.next
         else:
-            if not entries:
-                await asyncio.sleep(0)  # nothing else here lets other tasks run
-            extents = await log.extents(entries)
+            segments = await log.segments(entries)
+            await take_turn()
+            visibility = log.visibility(None)
+            extents = [Extent.of([each], visibility) for each in segments]
             selected = [selector.select(extent, position, stop) for extent in extents]
             position = reached
             batch, positions = _concat(selected, selector.schema)
@@ -193,8 +192,10 @@ async def _read_run(
         end = int(np.searchsorted(positions, position.next))
         if end == rows.num_rows:
             break
+        await take_turn()
         yield SelectedRows(rows.slice(begin, end - begin), positions[begin:end], position)
         begin = end
+    await take_turn()
     yield SelectedRows(rows.slice(begin), positions[begin:], await _position(log, stop))
 
 
@@ -207,24 +208,17 @@ async def follow(
     the position at which the iteration ends; None: the iteration never ends. Raises
     ``NotFoundError`` if the stream is deleted.
     """
-    position = Position(start, -1)
-    sent_at = 0.0
+    pace = Pace(start, end)
     while True:
         changed = log.watch()
         if log.phase is LogPhase.REMOVED:
             raise NotFoundError(f"the stream {log.name} was deleted")
-        async for selected in read(log, selector, position.next, end):
-            idle = time.monotonic() - sent_at
-            moved = selected.position != position and idle >= TICK_S
-            if selected.rows.num_rows or moved or idle >= _HEARTBEAT_S:
-                position, sent_at = selected.position, time.monotonic()
+        async for selected in read(log, selector, pace.sent.next, end):
+            if pace.sends(selected.rows.num_rows, selected.position):
                 yield selected
-        if end is not None and position.next >= end:
+        if pace.is_ended:
             return
-        behind = position != await _position(log, position.next) or position.next < log.head
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(TICK_S if behind else _HEARTBEAT_S):
-                await changed.wait()
+        await pace.wait(changed, Position(log.head, log.frontier))
 
 
 async def find_end(

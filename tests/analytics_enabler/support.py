@@ -1,5 +1,10 @@
 """Builders of definitions, plans and deployments for tests of the enabler."""
 
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+
 from analytics.plan.nodes import Plan
 from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.semantics import Definition, check
@@ -29,3 +34,19 @@ def deployment(text: str, since: int = 0, deployment_id: str = "d-1") -> Deploym
         id=deployment_id, name=None, queries=text, warnings=(), created_at=0, updated_at=0
     )
     return empty.defined_by(definitions(text), since)
+
+
+class AgentWithPoints:
+    """The storage agent of a site whose newest points are a table."""
+
+    def __init__(self, points: pa.Table) -> None:
+        self._points = points
+
+    def at(self, _site: str) -> "AgentWithPoints":
+        return self
+
+    async def info(self, _stream: str) -> Any:
+        return SimpleNamespace(head=self._points.num_rows)
+
+    async def read(self, *_: Any, **_options: Any) -> Any:
+        return SimpleNamespace(table=self._points)

@@ -47,7 +47,14 @@ def test_command_submits_shows_amends_and_deletes(command: Command, tmp_path: Pa
     assert "host" in listed.stdout
     shown = command("show", deployment_id)
     assert "AVG(cpu, 10 SECONDS)" in shown.stdout
-    amended = command("submit", "--amend", deployment_id, f"{QUERY}; {QUERY.replace('now', 'b')}")
+    version = json.loads(command("show", deployment_id, "--json").stdout)["version"]
+    assert f"version: {version}" in shown.stdout
+    text = f"{QUERY}; {QUERY.replace('now', 'b')}"
+    amend = ("submit", "--amend", deployment_id, "--if-version", version)
+    amended = command(*amend, text)
+    refused = command(*amend, QUERY)
+    assert refused.exit_code == 1
+    assert "has changed since the version" in refused.stderr
     assert amended.stdout == f"{deployment_id}: cpu_now, cpu_b\n"
     assert json.loads(command("results", deployment_id, "--json").stdout or "null") is None
     assert command("pause", deployment_id).stdout == f"{deployment_id} is paused\n"

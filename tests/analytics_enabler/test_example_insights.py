@@ -2,14 +2,12 @@
 
 import threading
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pyarrow as pa
-import pytest
 
 from analytics.client.enabler import EnablerClient
-from deploy import compose
-from fog_emulation.fog_trust import FogTrust, NodeTrust
+from deploy.first_results import FirstResults
+from ignite_server.ports import free_ports
 from mistbow.client.agent import AgentClient
 from mistbow.streams.schemas import RESULT_ROWS
 from suite.example_insights import follow_results
@@ -38,23 +36,20 @@ def test_showcase_does_not_redeploy_deleted_insight(
     assert deployed() == []
 
 
-def test_showcase_retains_amendment_made_during_start(
-    shared_site: SharedSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_first_results_wait_for_workers_and_retain_an_amendment(
+    shared_site: SharedSite, tmp_path: Path
 ) -> None:
-    file, trust = tmp_path / "fog.insights", FogTrust(tmp_path / "trust")
+    file = tmp_path / "fog.insights"
     file.write_text("busy = COMPUTE AVG(cpu) EVERY 1 s")
-    # The enabler of this test asks for no token.
-    trust.files(NodeTrust(compose.CORE, ("enabler",), ("*",)))
-    monkeypatch.setattr(compose, "INSIGHTS", file)
-    monkeypatch.setattr(compose, "TRUST", trust)
-    monkeypatch.setattr(compose, "PORT", urlsplit(shared_site.enabler).port)
     enabler, agent = EnablerClient(shared_site.enabler), AgentClient(shared_site.agent)
     messages: list[str] = []
-    waiting = threading.Thread(
-        target=lambda: compose._show_first_results(messages.append, False), daemon=True
-    )
-    waiting.start()
-    (deployed,) = eventually(lambda: [d for d in enabler.list() if d.name == "fog"])
+    results = FirstResults(enabler, file, messages.append)
+    workers = len(enabler.fog().nodes)
+    assert results.poll(workers + 1, is_ready=False) is None
+    assert not [each for each in enabler.list() if each.name == "fog"]
+    # Nothing waits for a worker that never comes once all containers are healthy.
+    assert results.poll(workers + 1, is_ready=True) is None
+    (deployed,) = [each for each in enabler.list() if each.name == "fog"]
     amended = "busy = COMPUTE MAX(cpu) EVERY 1 s"
     enabler.amend(deployed.deployment_id, amended, name="fog")
     (insight,) = enabler.show(deployed.deployment_id).insights
@@ -62,7 +57,17 @@ def test_showcase_retains_amendment_made_during_start(
     rows = [{**row, "revision": 0, "computed_at": insight.first_tick}]
     agent.create_stream("results/all.fair", RESULT_ROWS)
     agent.append("results/all.fair", pa.RecordBatch.from_pylist(rows, schema=RESULT_ROWS))
-    waiting.join(20)
-    assert not waiting.is_alive()
-    assert len(messages) == 1
+    found = eventually(lambda: results.poll(workers, is_ready=False))
+    assert found == deployed.deployment_id
+    assert [" 1.500" in each for each in messages] == [False, True]
     assert enabler.show(deployed.deployment_id).queries == amended
+
+
+def test_first_results_report_why_there_are_none(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    (tmp_path / "any").touch()
+    silent = EnablerClient(f"http://127.0.0.1:{port}", attempts=1)
+    results = FirstResults(silent, tmp_path / "any", print)
+    assert results.poll(0, is_ready=True) is None
+    assert "does not answer" in results.problem
+    silent.close()

@@ -80,6 +80,7 @@ def test_search_finds_metrics_with_attributes_of_recent_points(site: Site) -> No
     assert (delay.name, delay.units, delay.entities) == ("Delay", "s", ["bus-1"])
     assert delay.labels["region"] == ["north"]
     assert [each.metric for each in viewer.metrics(label="region=south").metrics] == ["cpu.util"]
+    assert [each.metric for each in viewer.metrics(search="South").metrics] == ["cpu.util"]
     values = {each.name: each.values for each in viewer.attributes()}
     assert values["region"] == ["north", "south"]
     [series] = viewer.series("delay").series

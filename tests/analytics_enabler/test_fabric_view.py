@@ -41,3 +41,26 @@ async def test_site_whose_worker_restarts_is_not_without_a_worker_for_long() -> 
     now += LONG_MS
     await view.refresh()
     assert view.workerless.long == {"edge"}
+
+
+async def test_site_has_confined_workers_for_long_while_each_look_finds_some() -> None:
+    now = MINUTE_MS
+    worker = msgspec.structs.replace(WORKER, own_site_only=True)
+    confined = msgspec.structs.replace(SITE, workers=(worker,))
+    agent = FabricAgent(Fabric(site="edge", sites=(confined,)))
+    view = FabricView(cast("AsyncAgentClient", agent), lambda: now)
+    await view.refresh()
+    now += LONG_MS - 1
+    await view.refresh()
+    assert view.workerless.confined == frozenset()
+    now += 1
+    assert view.workerless.confined == {"edge"}
+    with_worker = agent.answer
+    for workers in ((), (worker, WORKER)):
+        site = msgspec.structs.replace(SITE, workers=workers)
+        agent.answer = msgspec.structs.replace(with_worker, sites=(site,))
+        await view.refresh()
+        assert view.workerless.confined == frozenset()
+    agent.answer = with_worker
+    await view.refresh()
+    assert view.workerless.confined == frozenset()

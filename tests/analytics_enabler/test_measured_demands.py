@@ -5,7 +5,7 @@ import pytest
 
 from analytics.client.enabler import EnablerClient
 from analytics.insight_models import ExplainedFragment
-from analytics_enabler.execution import demand_estimates
+from analytics_enabler.execution import demand_estimates, worker_reconcilers
 from tests.analytics_enabler.live_site import NODE, LiveSite
 from tests.support.conditions import eventually
 from tests.support.sender import Sender
@@ -27,6 +27,7 @@ def test_worker_measures_what_enabler_has_estimated(
     live_enabler_url: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(worker_reconcilers, "START_S", 0.0)
     monkeypatch.setattr(demand_estimates, "MIN_SPAN_S", 15.0)
     with Sender(live_site.agent_url, TRAFFIC):
         live_enabler.submit(QUERY, name="measured")

@@ -44,12 +44,25 @@ def test_words_match_all_metadata_in_either_case() -> None:
     assert names(words=("TIMETABLE",)) == ["delay"]
     assert names(words=("processor", "%")) == ["cpu.util"]
     assert names(words=("processor", "timetable")) == []
+    assert names(words=("Bus-1",)) == ["delay"]
+    assert names(words=("HOST", "%")) == ["cpu.util"]
+
+
+def test_words_match_the_names_and_values_of_attributes() -> None:
+    def found(*words: str) -> list[str]:
+        attributes = {"delay": "region\nwest\nnew town"}
+        page = find_metrics(NODES, SITES, MetricFilter(words=words), None, 100, attributes)
+        return [each.metric for each in page.metrics]
+
+    assert found("WEST") == found("Region", "timetable") == found("town", "bus-1") == ["delay"]
+    assert found("west", "processor") == []
 
 
 def test_filters_by_site_entity_and_metric() -> None:
     assert names(site="cloud") == [HOSTILE, "delay"]
     assert names(entity="host-2") == ["cpu.util"]
     assert names(metric="delay", site="edge") == ["delay"]
+    assert names(metrics=frozenset(["cpu.util"])) == ["cpu.util"]
 
 
 def test_entity_prefix_hides_metrics_and_entities_of_others() -> None:

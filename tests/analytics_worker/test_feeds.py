@@ -72,7 +72,7 @@ def test_rows_of_a_stream_are_points(spark: SparkSession, agent: AgentClient) ->
     first = {("mean", '{"station":"a"}', 1000): 10.0, ("mean", '{"station":"b"}', 1000): 31.0,
              ("hot", "{}", 1000): "b"}  # fmt: skip
     with running(spark, agent, whole) as runner:
-        # No writer moves the frontier: a row of a later time completes all times before.
+        # No writer states a frontier: a row of a later time completes all times before it.
         eventually(lambda: values() == first, timeout=150, what="the first tick")
         agent.append(STREAM, rows((2100, "b", None, 8), (2200, "a", 40.0, 16)))
         second = first | {
@@ -80,7 +80,7 @@ def test_rows_of_a_stream_are_points(spark: SparkSession, agent: AgentClient) ->
             ("wet", "{}", 2000): 5.0,
         }  # fmt: skip
         eventually(lambda: values() == second, timeout=60, what="the second tick")
-        # Here somebody does.
+        # This writer states a frontier.
         agent.append(STREAM, rows((2300, "b", 2.0, 32)), frontier=BEGIN + 4000)
         last = second | {
             ("mean", '{"station":"a"}', 3000): 30.0, ("mean", '{"station":"b"}', 3000): 2.0,

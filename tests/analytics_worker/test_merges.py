@@ -176,8 +176,8 @@ def test_results_equal_the_oracle_through_late_points_silence_and_restarts(
             until(lambda: "edge" in missing(), "results without the edge, which name it")
             until(lambda: set(merging.status().missing) == {"edge"}, "the status names it too")
 
-        # The merge starts anew, without any state, while the edge is unreachable; its
-        # windows need panes of the edge from before that.
+        # The merge restarts without any state while the edge is unreachable; its windows need panes
+        # of the edge from before that.
         sites.edge_agent.kill()
         with running(spark, sites.cloud, second) as merging, ExitStack() as back:
             until(lambda: merging.status().active, "the merge runs", (sites.cloud,))

@@ -88,6 +88,7 @@ def test_each_point_is_in_one_pane_whoever_reads_it(
         until(lambda: runner.status().frontier > last + 6000, "late points are in panes")
     assert sites.edge.info(RAW).late > 20, "there are late points"
     right = expected(sites, begin, last)
-    # The first batch also makes panes of late points from before the beginning: nobody reads them.
+    # The first batch also makes panes of late points from before the beginning; no query reads
+    # them.
     found = Counter({key: count for key, count in panes(sites).items() if begin < key[1] <= last})
     assert found == right, (found - right, right - found)

@@ -42,7 +42,7 @@ def _nothing(_: World, __: Step) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A kind of fault; ``weight``, ``lasts_s`` and ``targets``: as in ``timetable.Kind``.
+    """A kind of fault, with the fields of ``timetable.Kind``.
 
     ``inject``, ``heal``: what a step does at its beginning and its end. ``possible``: the
     precondition; if it is not fulfilled, the step is skipped. ``ends_worker``: whether a worker is
@@ -57,6 +57,7 @@ class Fault:
     lasts_s: tuple[float, float] = (0, 0)
     possible: Callable[[World, Step], bool] = _always
     ends_worker: bool = False
+    alone: bool = False
 
 
 def _of_role(role: str) -> tuple[Target, ...]:
@@ -140,7 +141,16 @@ def _has_drawn(world: World, _: Step) -> bool:
 
 
 FAULTS: tuple[Fault, ...] = (
-    Fault("worker killed", 4, _of_role("worker"), _kill, possible=_runs, ends_worker=True),
+    Fault("worker killed", 3, _of_role("worker"), _kill, possible=_runs, ends_worker=True),
+    Fault(
+        "worker killed alone",
+        4,
+        _of_role("worker"),
+        _kill,
+        possible=_runs,
+        ends_worker=True,
+        alone=True,
+    ),
     Fault("process of Spark killed", 1, _of_role("worker"), _kill_descendant, possible=_runs),
     Fault("agent killed", 2, _of_role("agent"), _kill, possible=_runs),
     Fault("Ignite killed", 2, _of_role("ignite"), _kill, possible=_runs),
@@ -193,3 +203,10 @@ FAULTS: tuple[Fault, ...] = (
         possible=_has_drawn,
     ),
 )
+
+_LONG_S = 600.0
+
+
+def faults_of(seconds: float) -> tuple[Fault, ...]:
+    """Return the kinds of faults for a storm; a short one has no time for faults ``alone``."""
+    return tuple(each for each in FAULTS if seconds >= _LONG_S or not each.alone)

@@ -150,7 +150,7 @@ class ChaosFog:
         _signal(frozen, signal.SIGSTOP)
 
     def resume(self, site: str, role: str) -> None:
-        """Continue a frozen service; without effect on one that was killed."""
+        """Continue a frozen service; without effect on a killed service."""
         _signal(self._frozen.pop((site, role), []), signal.SIGCONT)
 
     def shape_site(self, site: str, shape: Shape) -> None:

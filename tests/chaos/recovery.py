@@ -14,8 +14,8 @@ from tests.chaos.fog import CENTRE, ChaosFog
 from tests.chaos.storm import InjectedFault, StormLog
 
 _PREFIX = "results/"
-_BEFORE_MS = 5000
-_AFTER_MS = 8000
+_BEFORE_MS = 15_000
+_AFTER_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Recovery:
 
     ``next``: from the death to the first result at a later tick. ``complete``: to the first such
     result that lacks no site. None: there was no such result. ``alone``: whether no other fault was
-    injected or lasted from 5 s before to 8 s after the death.
+    injected or lasted from 15 s before to 10 s after the death.
     """
 
     death: InjectedFault

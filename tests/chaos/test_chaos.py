@@ -14,7 +14,7 @@ import pytest
 
 from mistbow.clock import system_clock
 from tests.chaos.deployments import Deployments
-from tests.chaos.faults import FAULTS, World
+from tests.chaos.faults import World, faults_of
 from tests.chaos.fog import ChaosFog, plan
 from tests.chaos.recovery import computed_results, longest_pause, recoveries
 from tests.chaos.report import StormReport
@@ -64,7 +64,8 @@ def test_results_equal_the_oracle_after_a_storm_of_faults(fog: ChaosFog) -> None
             pause=1.0,
         )
         began = system_clock()
-        log = Storm(World(fog, senders, deployments), timetable(seed, SECONDS, FAULTS)).run()
+        steps = timetable(seed, SECONDS, faults_of(SECONDS))
+        log = Storm(World(fog, senders, deployments), steps).run()
         ended = system_clock()
         fog.start_missing()
         fog.wait_ready()

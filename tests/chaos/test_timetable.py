@@ -6,8 +6,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.chaos.faults import FAULTS
-from tests.chaos.timetable import CALM_S, GAP_S, MAX_LASTING, Step, Target, timetable
+from tests.chaos.faults import FAULTS, faults_of
+from tests.chaos.timetable import ALONE_S, CALM_S, GAP_S, MAX_LASTING, Step, Target, timetable
 
 SITES = ("a", "b", "c", "d")
 
@@ -18,6 +18,7 @@ class Kind:
     weight: int
     lasts_s: tuple[float, float]
     targets: tuple[Target, ...]
+    alone: bool
 
 
 _SITE = st.builds(lambda site: Target((site,)), st.sampled_from(SITES))
@@ -36,6 +37,7 @@ _KINDS = st.lists(
         st.integers(1, 4),
         _LASTS,
         st.lists(_SITE | _LINK | st.just(Target()), min_size=1, max_size=6).map(tuple),
+        st.booleans(),
     ),
     min_size=1,
     max_size=6,
@@ -78,6 +80,16 @@ def test_lasting_faults_share_no_site_and_are_few(
                 assert step.at_s >= each.until_s + CALM_S
 
 
+@given(_SEEDS, _SECONDS, _KINDS)
+def test_no_fault_is_near_one_that_is_alone(seed: int, seconds: float, kinds: list[Kind]) -> None:
+    alone = {kind.name for kind in kinds if kind.alone}
+    steps = timetable(seed, seconds, kinds)
+    for number, step in enumerate(steps):
+        if step.fault in alone:
+            assert all(each.until_s <= step.at_s - ALONE_S[0] + 1e-6 for each in steps[:number])
+            assert all(each.at_s >= step.at_s + ALONE_S[1] - 1e-6 for each in steps[number + 1 :])
+
+
 def test_each_fault_occurs_in_a_storm_of_half_an_hour() -> None:
     for seed in range(20):
         assert {step.fault for step in _steps(seed, 1800)} == {each.name for each in FAULTS}
@@ -91,4 +103,4 @@ def test_most_faults_occur_in_a_storm_of_three_minutes() -> None:
 
 
 def _steps(seed: int, seconds: float) -> tuple[Step, ...]:
-    return timetable(seed, seconds, FAULTS)
+    return timetable(seed, seconds, faults_of(seconds))

@@ -14,6 +14,12 @@ MAX_LASTING = 2
 CALM_S = 5.0
 """The minimum time (s) from the end of a lasting fault to the next one at the same site."""
 
+ALONE_S = (20.0, 12.0)
+"""The time (s) before and after a fault ``alone`` in which no other fault begins or lasts.
+
+Until then, two cores have started what earlier faults ended, also a worker with Spark.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -35,6 +41,7 @@ class Kind(Protocol):
 
     ``weight``: how often the kind occurs, relative to other kinds. ``lasts_s``: the shortest and
     the longest duration (s); (0, 0): the fault is momentary. ``targets``: all possible targets.
+    ``alone``: whether the storm pauses before and after the fault, for ``ALONE_S``.
     """
 
     @property
@@ -48,6 +55,9 @@ class Kind(Protocol):
 
     @property
     def targets(self) -> Sequence[Target]: ...
+
+    @property
+    def alone(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +86,7 @@ def timetable(seed: int, seconds: float, kinds: Sequence[Kind]) -> tuple[Step, .
 
     Kinds are drawn like cards from a deck in which each kind has ``weight`` cards, so each kind
     occurs in a long storm. All faults end with the storm. At most ``MAX_LASTING`` faults last at
-    the same time, at different sites.
+    the same time, at different sites, and none beside a fault ``alone``.
     """
     chance = random.Random(seed)  # noqa: S311 - reproducible by design
     cards = [kind for kind in kinds for _ in range(kind.weight)]
@@ -98,9 +108,9 @@ def timetable(seed: int, seconds: float, kinds: Sequence[Kind]) -> tuple[Step, .
                 at += GAP_S[0]
             continue
         place, step = drawn
-        del deck[place]
+        kind = deck.pop(place)
         steps.append(step)
-        at += chance.uniform(*GAP_S)
+        at = step.at_s + (ALONE_S[1] if kind.alone else chance.uniform(*GAP_S))
     return tuple(steps)
 
 
@@ -109,6 +119,10 @@ def _step(
 ) -> Step | None:
     """Return a fault at a time; None if no target is free or the rest of the storm is too short."""
     draw, lasts = chance.randrange(2**32), chance.uniform(*kind.lasts_s)
+    if kind.alone:
+        at = max([at, *(each.until_s + ALONE_S[0] for each in earlier)])
+        if at + ALONE_S[1] > seconds:
+            return None
     if kind.lasts_s == (0, 0):
         return Step(at, at, kind.name, chance.choice(kind.targets), draw)
     if at + kind.lasts_s[0] > seconds:

@@ -11,7 +11,7 @@ from command_line.app import app
 from command_line.fabric_problems import FabricReport, find_problems
 from ignite_server.ports import free_ports
 from mistbow.client.operation_model import Cluster, IgniteNode, RefusedStream, SiteStatus
-from mistbow.fabric import Enabler, Fabric, FragmentLimit, Site, SiteLink, Worker
+from mistbow.fabric import Enabler, ExpiredIdentity, Fabric, FragmentLimit, Site, SiteLink, Worker
 
 runner = CliRunner(env={"COLUMNS": "200", "TERM": "dumb"})
 
@@ -90,7 +90,8 @@ def test_healthy_fabric_has_no_problem() -> None:
     )
 
 
-SOON = NOW + 20 * 86_400_000
+DAY = 86_400_000
+SOON = NOW + 20 * DAY
 LIMIT = FragmentLimit(fragments=2, killed_at=0, ran=3, until=1)
 LOST = RefusedStream("raw", 5, 9, "b")
 PROBLEMS = {
@@ -143,6 +144,12 @@ PROBLEMS = {
     "identity of an enabler": (
         report(enablers=(Enabler(domain="all", url="http://e:8000", identity_expires=SOON),)),
         ("enabler of all at a", "its identity expires on 2026-12-21", "identity issue"),
+    ),
+    "expired identity of a worker that is gone": (
+        report(
+            expired_identities=(ExpiredIdentity(kind="worker", service="w", expired=NOW - DAY),),
+        ),
+        ("worker w at b", "its identity expired on 2026-11-30; other services", "identity issue"),
     ),
     "late insight": (
         report(deployed=deployments(lag_ms=61_000)),

@@ -1,6 +1,7 @@
 """``mistbow insights`` as far as it needs no enabler."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 from fastapi import FastAPI
@@ -146,6 +147,27 @@ def test_show_cuts_no_time_and_no_name(width: int, monkeypatch: pytest.MonkeyPat
     assert "2026-11-21T12:00:01.456+00:00" in shown.stdout
     assert "COMPUTE ARITHMETIC_MEAN(delay, 1 HOUR) BY line EVERY 10 SECONDS;" in shown.stdout
     assert "handing_over" in shown.stdout
+
+
+def test_show_prints_how_much_of_a_window_its_points_cover(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(insights, "out", Console(width=400))
+    deployment, end = deployment_of_a_fog(), 1_795_262_400_000
+    window = {"begins_at": end - 3_600_000, "points_from": end - 1_440_000, "ends_at": end}
+    (insight,) = cast("list[dict[str, object]]", deployment["insights"])
+    insight["window"] = {"metric": "delay\x1b[2J", **window}
+    service = FastAPI()
+
+    @service.get("/api/insights/d-12345678")
+    def show() -> JSONResponse:
+        return JSONResponse(deployment)
+
+    with served(service) as url:
+        shown = CliRunner().invoke(app, ["show", "d-12345678", "--url", url])
+    assert "it began at 2026-11-21T11:00:00.000+00:00, the points of delay" in shown.stdout
+    assert "at 2026-11-21T11:36:00.000+00:00; 1,440 of 3,600 s (40%) are covered" in shown.stdout
+    assert "\x1b[2J" not in shown.stdout
 
 
 def test_list_cuts_no_time_and_no_id(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """``mistbow top``: the tables of a glance, and what is wrong."""
 
+import re
 from typing import Any
 
 import pytest
@@ -45,11 +46,13 @@ def deployment(state: str = "running", **insight: Any) -> dict[str, Any]:
     status = {
         **{"name": "a", "uid": "d-1/a/1", "text": "a", "every_ms": 5000, "since": 0},
         **{"first_tick": 5000, "state": "running", "group": "all.fair", "lag_ms": 1234},
+        **{"salience": 7},
         **{"lifecycle": {"state": state, "since": NOW - 60_000}},
     }
     return {
         **{"deployment_id": "d-1", "name": None, "status": "running", "error": None},
         **{"queries": "a", "created_at": 0, "updated_at": 0, "warnings": []},
+        "owner": "token anna",
         "insights": [{**status, **insight}],
     }
 
@@ -87,6 +90,13 @@ def test_healthy_fog_is_shown_with_state_lag_and_rate() -> None:
     for part in ("d-1/a", "running", "for 60 s", "1.2 s", "5 s", "1.5 kB/s", "1.5 of 4"):
         assert part in text, part
     assert "all is well" in text
+    head, row = (
+        [each.strip(" │┃") for each in re.split("[│┃]", line)[1:-1]]
+        for line in text.splitlines()
+        if "salience" in line or "d-1/a" in line
+    )
+    found = dict(zip(head, row, strict=True))
+    assert (found["salience"], found["owner"]) == ("7", "token anna")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +125,7 @@ def test_further_problems_are_counted() -> None:
 
 def test_without_terminal_the_state_is_printed_once_without_control_characters() -> None:
     service = FastAPI()
-    name = "[/red]\x1b[2J"
+    name = "[/red]\x1b[2J\u202e<img>"
 
     @service.get("/api/insights")
     def deployments() -> JSONResponse:
@@ -133,7 +143,8 @@ def test_without_terminal_the_state_is_printed_once_without_control_characters()
         done = CliRunner().invoke(app, ["top", "--url", url], env={"COLUMNS": "160"})
         assert done.exit_code == 0, done.output
         assert "[/red]" in done.stdout
-        assert "\x1b" not in done.stdout
+        assert "<img>" in done.stdout
+        assert not {"\x1b", "\u202e"} & set(done.stdout)
         as_json = CliRunner().invoke(app, ["top", "--once", "--json", "--url", url])
         assert '"site_states"' in as_json.stdout
 

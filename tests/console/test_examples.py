@@ -9,8 +9,11 @@ from analytics_enabler.semantics import check
 from console.pages import static_folder
 
 EXAMPLES = json.loads((static_folder() / "examples.json").read_text())
-NAMES = {"metric": "delay", "attribute": "region", "value": '"north"'}
-QUOTED = {"metric": '"disk read/s"', "attribute": '"my label"', "value": '"seven"'}
+NAMES = {"metric": "delay", "attribute": "region", "second": "line", "value": '"north"'}
+QUOTED = {
+    **{"metric": '"disk read/s"', "attribute": '"my label"', "second": '"my other"'},
+    "value": '"seven"',
+}
 
 
 @pytest.mark.parametrize("names", [NAMES, QUOTED], ids=["plain", "quoted"])

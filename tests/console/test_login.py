@@ -3,6 +3,7 @@
 The storage agent does not answer, so the pages also show how they do without data.
 """
 
+import re
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -100,6 +101,13 @@ def test_wrong_token_is_refused(page: Page, enabler: Enabler) -> None:
     log_in(page, enabler, "mistbow_wrong")
     expect(page.get_by_role("alert")).to_contain_text("not valid")
     expect(page.get_by_role("navigation")).to_have_count(0)
+
+
+def test_console_that_arrives_incompletely_is_loaded_again(page: Page, enabler: Enabler) -> None:
+    page.route("**/console/app/live.js", lambda route: route.abort(), times=1)
+    page.goto(enabler.url)
+    expect(page.get_by_text("cannot be loaded")).to_be_visible()
+    expect(page.get_by_role("button", name="Log in")).to_be_visible()
 
 
 def test_reader_sees_pages_and_cannot_deploy(page: Page, enabler: Enabler) -> None:
@@ -232,7 +240,7 @@ def test_hidden_pages_leave_connections_to_others(browser: Browser, enabler: Ena
             page.evaluate(SHOW_OR_HIDE, True)
         page.evaluate(SHOW_OR_HIDE, False)
         page.get_by_role("link", name="Insights", exact=True).click()
-        expect(page.get_by_role("heading", name="Insights")).to_be_visible()
+        expect(page.get_by_role("heading", name="Insights", exact=True)).to_be_visible()
 
 
 def test_pages_are_shown_while_the_agent_does_not_answer(page: Page, enabler: Enabler) -> None:
@@ -255,6 +263,74 @@ def test_fast_typing_arrives_whole_and_in_order(page: Page, enabler: Enabler) ->
         expect(editor).to_have_text(text)
         page.keyboard.press("Control+A")
         page.keyboard.press("Delete")
+
+
+def test_click_beside_the_text_leaves_the_keyboard_to_the_editor(
+    page: Page, enabler: Enabler
+) -> None:
+    log_in(page, enabler, enabler.operator)
+    page.get_by_role("link", name="Write", exact=True).click()
+    editor = editor_of(page)
+    editor.click()
+    page.keyboard.type("a")
+    # A notice about the check would move the editor from below the mouse.
+    expect(page.get_by_label("Problems of the text")).to_contain_text("line 1")
+    scroller = page.locator(".cm-scroller")
+    for x in (200, 8):
+        box = scroller.bounding_box()
+        assert box is not None
+        # At its place at the time of the click, when it no longer moves.
+        scroller.click(position={"x": x, "y": box["height"] - 10})
+        page.keyboard.type("e")
+    expect(editor).to_have_text("aee")
+
+
+def test_example_replaces_an_example_and_asks_before_it_replaces_a_text(
+    page: Page, enabler: Enabler
+) -> None:
+    log_in(page, enabler, enabler.operator)
+    page.get_by_role("link", name="Write", exact=True).click()
+    editor, dialog = editor_of(page), page.get_by_role("dialog")
+    page.get_by_role("button", name="Mean of the last minute").click()
+    expect(editor).to_contain_text("mean_now")
+    page.get_by_role("link", name="Insights", exact=True).click()
+    page.get_by_role("link", name="Write", exact=True).click()
+    expect(editor).to_contain_text("mean_now")
+    page.get_by_role("button", name="Total of the latest values").click()
+    expect(editor).to_contain_text("total_now")
+    expect(editor).not_to_contain_text("mean_now")
+    editor.click()
+    page.keyboard.press("Control+End")
+    page.keyboard.type(" -- mine")
+    page.get_by_role("button", name="Mean of the last minute").click()
+    assert serious(page) == []
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(editor).not_to_contain_text("mean_now")
+    page.get_by_role("button", name="Mean of the last minute").click()
+    dialog.get_by_role("button", name="Add the example below").click()
+    expect(editor).to_contain_text(re.compile("total_now.*mine;.*mean_now", re.DOTALL))
+
+
+def test_metric_begins_a_text_and_leaves_the_former_one(page: Page, enabler: Enabler) -> None:
+    log_in(page, enabler, enabler.operator)
+    page.get_by_role("link", name="Write", exact=True).click()
+    editor = editor_of(page)
+    editor.click()
+    page.keyboard.insert_text("mine = COMPUTE AVG(delay)")
+    page.get_by_role("link", name="Insights", exact=True).click()
+    page.goto(f"{enabler.url}/#/write?metric=bus.fare")
+    expect(editor).to_have_text("mean_bus_fare = COMPUTE AVG(bus.fare, 1 MINUTE) EVERY 10 SECONDS")
+    page.reload()
+    editor.click()
+    page.keyboard.press("Control+End")
+    page.keyboard.insert_text(" -- mine, too")
+    page.get_by_role("link", name="Insights", exact=True).click()
+    page.goto(f"{enabler.url}/#/write?metric=passengers")
+    expect(page.get_by_text("2 former texts of yours are stored")).to_be_visible()
+    page.get_by_role("button", name="Take it back").click()
+    expect(editor).to_contain_text("-- mine, too")
+    page.get_by_role("button", name="Forget it").click()
+    expect(page.get_by_role("button", name="Take it back")).to_have_count(0)
 
 
 AXE = (Path(__file__).parent / "vendor" / "axe.js").read_text()

@@ -1,36 +1,19 @@
 """The modules of the console compute right, in a real browser under the console's policy."""
 
 import math
-from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from playwright.sync_api import Page
-from starlette.routing import Mount
 
 from analytics_enabler.semantics import check
-from console.pages import pages
-from tests.support.chromium import playwright_chromium
-from tests.support.http_server import served
+from tests.support.console_modules import call
 
 
-@pytest.fixture(scope="module")
-def page(processes: None) -> Iterator[Page]:
-    app = FastAPI()
-    app.router.routes.append(Mount("/console", pages()["/console"]))
-    with served(app) as url, playwright_chromium() as browser:
-        page = browser.new_page()
-        # A file with the policy of the console, in which the modules run.
-        page.goto(f"{url}/console/icon.svg")
-        yield page
-
-
-def call(page: Page, module: str, body: str, *arguments: Any) -> Any:
-    """Return the value of a function body with ``m``, the module, and ``a``, the arguments."""
-    source = f"async (a) => {{ const m = await import('/console/{module}'); {body} }}"
-    return page.evaluate(source, list(arguments))
+@pytest.fixture
+def page(module_page: Page) -> Page:
+    return module_page
 
 
 @pytest.mark.parametrize(
@@ -214,12 +197,52 @@ def test_examples_of_sql_quote_names(page: Page) -> None:
         ("mean delay", {"search": "mean delay", "label": None}),
         ("delay region=west", {"search": "delay", "label": "region=west"}),
         ("=west", {"search": "=west", "label": None}),
+        ('late town="new \\"town\\""', {"search": "late", "label": 'town=new "town"'}),
+        ('"new town" "', {"search": 'new town "', "label": None}),
     ],
 )
 def test_attribute_in_a_search_is_a_condition(
     page: Page, text: str, conditions: dict[str, str | None]
 ) -> None:
     assert call(page, "pages/metrics.js", "return m.conditionsOf(a[0])", text) == conditions
+
+
+@pytest.mark.parametrize("value", ["west", "new town", 'a"b\\', "=", ""])
+def test_value_of_an_attribute_is_searched_as_it_is(page: Page, value: str) -> None:
+    body = "return m.conditionsOf(`delay ${m.conditionOf('my town', a[0])}`)"
+    found = call(page, "pages/metrics.js", body, value)
+    assert found == {"search": "delay", "label": f"my town={value}"}
+
+
+def test_window_that_is_not_full_has_words(page: Page) -> None:
+    begins, points, ends = (1_000_000 * 60_000 + each for each in (0, 372_000, 600_000))
+    window = {"metric": "delay", "begins_at": begins, "points_from": points, "ends_at": ends}
+    shown = call(page, "pages/results.js", "return m.coverageOf(a[0])", window)
+    assert "the points of delay at" in shown
+    assert shown.endswith("228 of 600 seconds are covered.")
+
+
+def test_former_texts_are_the_latest_five_each_once(page: Page) -> None:
+    body = "return m.withFormer(a[0], a[1])"
+    assert call(page, "parts/draft.js", body, ["b", "a", "c"], "a") == ["a", "b", "c"]
+    assert call(page, "parts/draft.js", body, list("bcdef"), "a") == list("abcde")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("region", "line"), ("line", "region"), ("site", "line")]
+)
+def test_second_attribute_of_examples_divides_the_points(
+    page: Page, first: str, second: str
+) -> None:
+    attributes = [
+        {"name": "entityID", "values": ["a"] * 30, "more": False},
+        {"name": "line", "values": ["1", "2"], "more": False},
+        {"name": "region", "values": ["east", "west"], "more": False},
+        {"name": "site", "values": ["n1"], "more": False},
+    ]
+    body = "return m.secondOf(a[0], a[1])"
+    assert call(page, "app/language.js", body, attributes, first) == second
+    assert call(page, "app/language.js", body, attributes[:1], first) == "entityID"
 
 
 def test_examples_are_filled_with_any_names(page: Page) -> None:
@@ -343,7 +366,7 @@ def test_past_time_never_shows_the_fog_of_another_time(page: Page) -> None:
 def test_request_key_depends_on_the_whole_body(page: Page) -> None:
     body = "return a.map((each) => m.requestKey('k', each))"
     bodies = [{"queries": "t", "name": name} for name in ("a", "b", "a", None)]
-    keys = call(page, "pages/write.js", body, *bodies)
+    keys = call(page, "pages/submit.js", body, *bodies)
     assert keys[0] == keys[2]
     assert len(set(keys)) == 3
 

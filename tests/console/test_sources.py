@@ -17,7 +17,7 @@ FORBIDDEN = (
     "createContextualFragment", "setHTMLUnsafe", "DOMParser", "srcdoc", "eval(", "new Function",
     "javascript:", "http://", "https://",
 )  # fmt: skip
-SAFE_LINKS = ("grafanaLink", "link(", "linkOf(", "file(", "row.link", "`${link(")
+SAFE_LINKS = ("grafanaLink", "link(", "insightLink(", "linkOf(", "file(", "row.link", "`${link(")
 """The functions whose values are addresses within the console or the API."""
 
 

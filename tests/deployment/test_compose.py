@@ -239,3 +239,21 @@ def test_image_of_other_sources_is_built_again_on_its_former_base() -> None:
     assert compose.base_of_rebuild(labels, "of-today", "other-base") == "other-base"
     # An image of a version without these labels.
     assert compose.base_of_rebuild({}, "of-today", image.BASE) == image.BASE
+
+
+def test_fog_of_another_clone_is_recognized_by_its_folder(tmp_path: Path) -> None:
+    own, other, link = (tmp_path / name for name in ("own", "other", "link"))
+    own.mkdir()
+    other.mkdir()
+    link.symlink_to(own)
+    assert compose.foreign_folder([], own) is None
+    assert compose.foreign_folder([str(own), str(link), None], own) is None
+    assert compose.foreign_folder([str(own), str(other)], own) == str(other)
+    # A clone that was removed has left its fog behind: it can be removed from any other.
+    other.rmdir()
+    assert compose.foreign_folder([str(other)], own) is None
+
+
+def test_fogs_of_two_names_have_folders_of_their_own() -> None:
+    assert compose.folder_of("mistbow") == trust_folder(FILE)
+    assert compose.folder_of("second") == image.ROOT / ".mistbow" / "compose-second"

@@ -46,7 +46,10 @@ THREE_SITES = {
     "settings": {"MISTBOW_LATENESS_MS": 2000},
     "networkPolicy": {"clients": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
 }
-AT_CLOUD = {"enabler": {"site": "cloud"}}
+AT_CLOUD = {
+    "enabler": {"site": "cloud"},
+    "tls": {"enabled": False, "existingSecrets": False},
+}
 SETTINGS: dict[str, type[CheckedSettings]] = {
     "storage": AgentSettings,
     "worker": WorkerSettings,
@@ -192,7 +195,8 @@ def test_each_component_mounts_the_secret_with_its_own_identity(
         found = Identity(msgspec.json.decode(content, type=IdentityContent)).credential
         assert (found.kind, found.site) == (kind, site)
         assert found.reach == (("*",) if site == "cloud" else ())
-        # Pods are named after their workload, and so are workers.
+        # The names of pods begin with the name of their workload, and workers have their pods'
+        # names.
         assert kind != "worker" or has_name(found, f"{name}-5d9f8c7b6d-x2m4q")
     assert {name: set(each["data"]) for name, each in made.items()} == used
 

@@ -1,5 +1,6 @@
 """The contents of the image, without building it."""
 
+import doctest
 import re
 import shutil
 from itertools import pairwise
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from deploy import image
+from mistbow.errors import InvalidRequestError
 
 LOCK = (image.ROOT / "requirements.lock").read_text()
 
@@ -32,6 +34,13 @@ def test_locked_selects_package_of_python_version_of_base() -> None:
     wanted = frozenset({"numpy"})
     assert list(image.locked(text, wanted, "3.11.2")) == ["numpy==2.4 \\", "    --hash=sha256:aa"]
     assert list(image.locked(text, wanted, "3.12.7")) == ["numpy==2.5 \\", "    --hash=sha256:bb"]
+
+
+def test_image_of_a_role_has_the_role_before_the_tag() -> None:
+    assert doctest.testmod(image).failed == 0
+    assert image.name_of_role("host:5000/a/b", "enabler") == "host:5000/a/b-enabler"
+    with pytest.raises(InvalidRequestError, match="digest"):
+        image.name_of_role("mistbow@sha256:00", "worker")
 
 
 def test_dockerignore_admits_only_image_folder() -> None:

@@ -16,15 +16,21 @@ import pytest
 
 from analytics.client.worker import WorkerClient
 from deploy.curls import Curls
-from deploy.image import while_none_is_built
+from deploy.image import name_of_role, while_none_is_built
 from fog_emulation.fog_trust import archive
 from fog_emulation.timetable import ShapeDirection, StartNode, StopNode
 from grammar import ast, parse
 from mistbow.clock import system_clock
 from mistbow.streams.results import current_results
-from tests.support.city import CITY, INSIGHTS, running_city
+from tests.support.city import CITY, INSIGHTS, ROLES, running_city
 from tests.support.conditions import eventually
-from tests.support.emulated_fogs import IMAGE, NEED_IMAGE, TRUST, EmulatedFog
+from tests.support.emulated_fogs import (
+    IMAGE,
+    NEED_IMAGE,
+    NEED_ROLE_IMAGES,
+    TRUST,
+    EmulatedFog,
+)
 from tests.support.secret_search import (
     present,
     present_in_files,
@@ -56,14 +62,14 @@ OWN_SECRETS = {
 """Container -> the secrets that it has."""
 
 
-pytestmark = NEED_IMAGE
+pytestmark = [*NEED_IMAGE, NEED_ROLE_IMAGES]
 
 
 @pytest.fixture(scope="module")
 def city(containers: None) -> Iterator[EmulatedFog]:
     with while_none_is_built():  # .ci/run builds the image beside the other tests
         pass
-    with running_city("test-city") as city:
+    with running_city("test-city", with_role_images=True) as city:
         yield city
 
 
@@ -96,6 +102,15 @@ def test_replicas_are_nodes_of_their_own_with_a_monitoring_agent(city: EmulatedF
         node = "storage-cloud" if site == "cloud" else site
         eventually(lambda: agent.get(metric="cpu.util", entity=node), timeout=60, what=site)  # noqa: B023
         agent.close()
+
+
+@pytest.mark.parametrize(("service", "role"), ROLES.items())
+def test_services_run_in_the_images_of_their_roles(
+    city: EmulatedFog, service: str, role: str
+) -> None:
+    replica = service if service[-1].isdigit() else f"{service}-1"
+    container = docker.from_env().containers.get(f"mistbow-fog-{city.backend.name}-{replica}")
+    assert container.attrs["Config"]["Image"] == name_of_role(IMAGE, role)
 
 
 def test_secrets_are_in_their_own_containers_only(city: EmulatedFog) -> None:

@@ -4,105 +4,58 @@ import csv
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
+from statistics import quantiles
 
-import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Browser, Download, expect
 
 from mistbow.clock import system_clock
-from tests.support.chromium import playwright_chromium
 from tests.support.conditions import eventually
+from tests.support.console_hostile import (
+    HOSTILE,
+    HOSTILE_QUERY,
+    check_text_only,
+    has_hostile_result,
+    put_hostile_point,
+)
 from tests.support.console_page import (
     AXE,
-    SCREENSHOTS,
-    WAIT_MS,
+    PAGES,
+    SECOND_WORKER,
     Console,
+    address,
     check_accessible_dialog,
+    delays_of,
+    editor_of,
     opened,
+    painted,
+    run_sql,
     serious_findings,
+    shows_its_health,
     tab_to,
 )
-from tests.support.services import Service, service
+from tests.support.services import Service
 from tests.support.suite import Suite
 
 pytestmark = pytest.mark.timeout(300)
 
-HOSTILE = '<img src=x onerror="window.hacked=1">\u202egnp.exe' + "\u05d0" * 20 + "x" * 440
 MAX_FIRST_MS = 10_000
 MAX_DELAY_MS = 1000
-"""The maximum median of the time (ms) from when a result is due to its arrival."""
-
-MAX_BUSY_DELAY_MS = 3000
-"""The same while more than two processes wait for each core, beside other tests."""
+"""The maximum time (ms) from when a result is due to its arrival: of 95 % of the results, or of
+half of them while more processes run than the machine has cores, beside other tests."""
 
 SETTLING_S = 30.0
 """The time (s) for which the query of a new insight may catch up."""
 
-SECOND = "0-second"
-"""The name of the second worker, which is the first one in the order of names."""
-
 WRITTEN = "worst = COMPUTE MAXX(delay, 30 SECONDS) BY region EVERY 1 SECOND"
 
 
-@pytest.fixture(scope="module")
-def city(suite: Suite) -> Iterator[None]:
-    """Buses that send points."""
-    argv = [sys.executable, "-m", "command_line.app", "city", suite.url("agent")]
-    argv += ["--seconds", "900", "--rate", "100", "--vehicles", "30"]
-    with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as process:
-        eventually(lambda: suite.enabler.metrics(metric="delay").metrics, what="the buses send")
-        if SCREENSHOTS is not None:
-            eventually(lambda: are_late(suite), what="the buses are late", timeout=180, pause=2)
-        yield
-        process.kill()
-
-
-def are_late(suite: Suite) -> bool:
-    """Return whether the pictures show a minute of different delays."""
-    query = "SELECT count(DISTINCT ts // 5000) FROM historical WHERE metric = 'delay' AND value > 9"
-    return bool(suite.enabler.sql(query)["rows"][0][0] >= 12)
-
-
-@pytest.fixture(scope="module")
-def second_worker(suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A second worker of the site, which starts beside the first tests."""
-    home = tmp_path_factory.mktemp("second")
-    with service(
-        "analytics_worker", "worker_port", home=home, node=SECOND, agent_url=suite.url("agent"),
-        ready=False,
-    ) as worker:  # fmt: skip
-        yield worker
-
-
-@pytest.fixture(scope="module")
-def browser(processes: None) -> Iterator[Browser]:
-    expect.set_options(timeout=WAIT_MS)
-    with playwright_chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def console(
-    browser: Browser, suite: Suite, city: None, second_worker: Service
-) -> Iterator[Console]:
-    with opened(browser, suite) as console:
-        yield console
-
-
-def editor_of(console: Console, label: str) -> Locator:
-    return console.page.get_by_role("textbox", name=label)
-
-
-def test_overview_shows_whether_all_is_well(console: Console) -> None:
+def test_overview_shows_whether_all_is_well(console: Console, suite: Suite) -> None:
     console.show("start")
-    page = console.page
-    expect(page.locator("h1")).to_have_text(re.compile("All is well|There are"))
-    expect(page.get_by_text("Sites reachable")).to_be_visible()
-    expect(page.get_by_role("heading", name="Decisions")).to_be_visible()
+    eventually(lambda: shows_its_health(console, suite), what="the overview shows the health")
+    expect(console.page.get_by_role("heading", name="Decisions")).to_be_visible()
 
 
 def test_examples_use_a_metric_and_an_attribute_of_the_buses(console: Console) -> None:
@@ -157,18 +110,6 @@ def test_insight_is_written_with_an_error_mended_previewed_and_deployed(console:
     expect(page.locator(".plot canvas")).to_be_visible()
 
 
-LATENESSES = """
-(id) => new Promise((resolve) => {
-  const late = [];
-  const source = new EventSource(`api/events?insights=${id}`);
-  const take = (result) => { if (result.revision === 0) late.push(Date.now() - result.ts - 1000); };
-  source.addEventListener("result", (event) => take(JSON.parse(event.data)));
-  source.addEventListener("results", (event) => JSON.parse(event.data).results.forEach(take));
-  setTimeout(() => { source.close(); resolve(late.sort((a, b) => a - b)); }, 5000);
-})
-"""
-
-
 def deployment_of(console: Console) -> str:
     found = re.search(r"#/insights/([^/]+)", console.page.url)
     assert found is not None
@@ -176,15 +117,16 @@ def deployment_of(console: Console) -> str:
 
 
 def test_results_arrive_when_they_are_due(console: Console) -> None:
-    deployment, medians = deployment_of(console), []
+    deployment, delays = deployment_of(console), []
     deadline = time.monotonic() + SETTLING_S
-    while not medians or (medians[-1] > MAX_DELAY_MS and time.monotonic() < deadline):
-        late = console.page.evaluate(LATENESSES, deployment)
+    while not delays or (delays[-1] > MAX_DELAY_MS and time.monotonic() < deadline):
+        late = delays_of(console.page, deployment, 5000)
         assert late, "results arrive"
-        medians.append(late[len(late) // 2])
-        print(f"{len(late)} results arrived {late[0]} to {late[-1]} ms after they were due")
-    is_busy = os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
-    assert min(medians) <= (MAX_BUSY_DELAY_MS if is_busy else MAX_DELAY_MS), medians
+        _, median, *_, most = quantiles([min(late), *late, max(late)], n=20)[8:]
+        is_busy = os.getloadavg()[0] > (os.cpu_count() or 1)
+        delays.append(median if is_busy else most)
+        print(f"{len(late)} results after they were due: median {median:.0f}, 95 % {most:.0f} ms")
+    assert min(delays) <= MAX_DELAY_MS, delays
 
 
 def test_insight_is_amended_after_its_differences_are_shown(console: Console) -> None:
@@ -210,13 +152,48 @@ def test_insight_is_amended_after_its_differences_are_shown(console: Console) ->
     expect(page.locator(".key-row").filter(has_text="region=west")).to_be_visible()
 
 
+def test_amendment_shows_what_another_user_has_changed_meanwhile(
+    console: Console, suite: Suite
+) -> None:
+    page, deployed = console.page, deployment_of(console)
+    page.get_by_role("link", name="Amend").click()
+    text = editor_of(console, "Text of the insights")
+    text.click()
+    page.keyboard.press("Control+End")
+    page.keyboard.insert_text(" -- mine")
+    before = suite.enabler.show(deployed)
+    suite.enabler.amend(deployed, f"{before.queries} -- theirs", version=before.version)
+    author = suite.enabler.show(deployed).amended_by
+    notice = page.get_by_role("alert").filter(has_text=f"changed meanwhile by {author} at ")
+    expect(notice).to_be_visible()
+    page.reload()
+    expect(notice).to_be_visible()
+    expect(text).to_contain_text("-- mine")
+    page.get_by_role("button", name="Review the amendment").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator(".diff").nth(0).locator(".cm-merge-b")).to_contain_text("-- theirs")
+    expect(dialog.locator(".diff").nth(1).locator(".cm-merge-b")).to_contain_text("-- mine")
+    expect(dialog.get_by_role("button", name="Replace the change")).to_be_enabled()
+    check_accessible_dialog(page)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Take the changed text instead").click()
+    expect(text).to_contain_text("-- theirs")
+    expect(text).not_to_contain_text("-- mine")
+    page.get_by_role("link", name="Cancel").click()
+    expect(page.get_by_label("Text of the deployment")).to_be_visible()
+
+
+def rows_of(download: Download) -> list[dict[str, str]]:
+    """Return the rows of a CSV file."""
+    return list(csv.DictReader(download.path().read_text().splitlines()))
+
+
 def test_values_of_keys_are_downloaded_as_files(console: Console) -> None:
     page = console.page
     with page.expect_download() as download:
         page.get_by_role("link", name="Download CSV").click()
-    lines = download.value.path().read_text().splitlines()
-    assert lines[0].startswith("insight,key,ts,value")
-    assert len(lines) > 1
+    rows = rows_of(download.value)
+    assert {"insight", "time", "region", "key", "ts", "value"} <= rows[0].keys()
 
 
 def test_range_that_is_dragged_in_the_plot_is_shown_and_downloaded(console: Console) -> None:
@@ -232,16 +209,19 @@ def test_range_that_is_dragged_in_the_plot_is_shown_and_downloaded(console: Cons
     expect(page.get_by_role("button", name="Back to live")).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("link", name="CSV of this range").click()
-    _, first, *rest = csv.reader(download.value.path().read_text().splitlines())
+    times = [int(each["ts"]) for each in rows_of(download.value)]
     shown = page.get_by_role("region", name="Results", exact=True).locator("h2")
     end = time.mktime(time.strptime(shown.inner_text()[-19:], "%Y-%m-%d %H:%M:%S")) + 1
-    assert int(first[2]) < int(rest[-1][2]) <= end * 1000
-    page.get_by_role("button", name="Back to live").click()
+    assert times[0] < times[-1] <= end * 1000
+    page.reload()
+    expect(shown).to_contain_text(" to ")
+    page.go_back()
+    expect(shown).to_contain_text("live")
 
 
-def test_fragment_moves_on_the_map_when_its_worker_is_killed(
-    console: Console, suite: Suite, second_worker: Service
-) -> None:
+@pytest.fixture(scope="module")
+def moved(suite: Suite, second_worker: Service) -> Iterator[str]:
+    """The group of an insight that the second worker computes."""
     second_worker.wait()
     eventually(lambda: len(suite.enabler.fog().nodes) == 2, what="both workers are announced")
     site = suite.agent.fabric().site
@@ -249,33 +229,19 @@ def test_fragment_moves_on_the_map_when_its_worker_is_killed(
     query = f'moved = COMPUTE AVG(delay) EVERY 1 SECOND WITH PLACEMENT_ON site="{site}" 1'
     deployed = suite.enabler.submit(query, name="moved").deployment_id
     [group] = {each.group for each in suite.enabler.show(deployed).insights}
+    yield str(group)
+    suite.enabler.delete(deployed)
+
+
+def test_fragment_is_shown_on_the_map_at_its_worker(console: Console, moved: str) -> None:
     console.show("fog")
-    page = console.page
-    row = page.locator(f'[data-fragment="{group}"]')
-    expect(row).to_contain_text(SECOND)
-    dot = page.locator(f'[data-worker="{SECOND}"]')
+    row = console.page.locator(f'[data-fragment="{moved}"]')
+    expect(row).to_contain_text(SECOND_WORKER)
+    dot = console.page.locator(f'[data-worker="{SECOND_WORKER}"]')
     expect(dot).to_be_visible()
     expect(dot).not_to_have_attribute("data-fragments", "0")
     expect(row).to_contain_text("running")
     console.screenshot("fog")
-    second_worker.kill()
-    expect(row).not_to_contain_text(SECOND)
-    expect(page.locator(f'[data-worker="{SECOND}"]:not([data-fragments="0"])')).to_have_count(0)
-    expect(row).to_contain_text("running")
-    suite.enabler.delete(deployed)
-
-
-def run_sql(console: Console, query: str) -> Locator:
-    """Run a query in the SQL box; return the rows of its answer, the heading included."""
-    console.show("explore?view=sql")
-    page = console.page
-    editor_of(console, "SQL query").click()
-    page.keyboard.press("Control+A")
-    # Chromium itself would add a style to a text that replaces a styled one, which is forbidden.
-    page.keyboard.press("Delete")
-    page.keyboard.insert_text(query)
-    page.get_by_role("button", name="Run", exact=True).click()
-    return page.get_by_role("region", name="Rows", exact=True).get_by_role("row")
 
 
 def test_sql_shows_rows_and_a_plot(console: Console) -> None:
@@ -296,40 +262,96 @@ def test_promql_shows_the_results_of_an_insight(console: Console) -> None:
     expect(cells.first).to_be_visible()
 
 
-PAGES = ("start", "insights", "insight", "write", "fog", "site", "explore", "sql", "promql")
+def test_fragment_moves_on_the_map_when_its_worker_is_killed(
+    console: Console, suite: Suite, moved: str, second_worker: Service
+) -> None:
+    console.show("fog")
+    page = console.page
+    row = page.locator(f'[data-fragment="{moved}"]')
+    expect(row).to_contain_text(SECOND_WORKER)
+    placed, *_ = suite.enabler.placement_changes(group=moved)
+    # The history has a picture of every five seconds.
+    eventually(lambda: system_clock() > placed.at + 10_000, what="the history has the placement")
+    second_worker.kill()
+    expect(row).not_to_contain_text(SECOND_WORKER)
+    expect(
+        page.locator(f'[data-worker="{SECOND_WORKER}"]:not([data-fragments="0"])')
+    ).to_have_count(0)
+    expect(row).to_contain_text("running")
 
 
-def address(console: Console, suite: Suite, page: str) -> str:
-    """Return the fragment of a page."""
-    host = next(each for each in suite.enabler.list() if each.name == "host")
-    site = suite.agent.fabric().sites[0].name
-    return {
-        "insight": f"insights/{host.deployment_id}",
-        "site": f"fog/{site}",
-        "explore": "explore/delay",
-        "sql": "explore?view=sql",
-        "promql": "explore?view=promql",
-    }.get(page, page)
+def test_slider_shows_the_fragment_at_its_former_worker(
+    console: Console, suite: Suite, moved: str
+) -> None:
+    page = console.page
+
+    def times() -> tuple[int, int] | None:
+        changes = suite.enabler.placement_changes(group=moved)
+        placed = next(each.at for each in changes if each.node == SECOND_WORKER)
+        later = (each.at for each in changes if each.at > placed and each.node != SECOND_WORKER)
+        return None if (left := next(later, None)) is None else (placed, left)
+
+    placed, left = eventually(times, what="the history has the move")
+    slider = page.get_by_role("slider", name="Time of the picture")
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    assert box is not None
+    first, last = (int(slider.get_attribute(each) or 0) for each in ("min", "max"))
+    # The history has pictures of every five seconds, and a pixel of the slider is some seconds.
+    share = (left - 3000 - first) / (last - first)
+    page.mouse.move(box["x"] + box["width"] - 9, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 8 + share * (box["width"] - 16), box["y"] + 9, steps=5)
+    page.mouse.up()
+    # A pixel may be more than the placement lasted: the keyboard corrects what the mouse cannot.
+    while int(slider.input_value()) > left - 1000:
+        slider.press("ArrowLeft")
+    row = page.locator(f'[data-fragment="{moved}"]')
+    expect(row).to_contain_text(SECOND_WORKER)
+    assert placed <= int(slider.input_value()) <= left
+    expect(page.locator(f'[data-worker="{SECOND_WORKER}"]')).to_be_visible()
+    slider.press("End")
+    expect(row).not_to_contain_text(SECOND_WORKER)
+    expect(slider).to_have_attribute("aria-valuetext", "now")
+
+
+def test_overview_shows_what_is_not_well_and_the_remedy(console: Console, suite: Suite) -> None:
+    query = 'nowhere = COMPUTE AVG(delay) EVERY 1 SECOND WITH PLACEMENT_ON paint="none" 1'
+    deployed = suite.enabler.submit(query).deployment_id
+    console.show("start")
+    page = console.page
+    expect(page.locator("h1")).to_have_text("There are errors")
+    problem = page.locator(".problem").filter(has_text="nowhere")
+    expect(problem).to_contain_text("Start a worker")
+    expect(problem).to_contain_text("Since ")
+    eventually(lambda: shows_its_health(console, suite), what="the overview shows the problem")
+    problem.get_by_role("link", name="show the insight").click()
+    expect(page.get_by_role("heading", name="nowhere")).to_be_visible()
+    suite.enabler.delete(deployed)
+    expect(page.get_by_text("There is no such deployment")).to_be_visible()
+    page.go_back()
+    expect(problem).to_have_count(0)
+    eventually(lambda: shows_its_health(console, suite), what="the overview shows the health")
 
 
 SHOTS = {("start", "light"), ("insight", "light"), ("insight", "dark"), ("explore", "light")}
 
 
-def test_pages_are_accessible_in_light_and_dark(browser: Browser, suite: Suite, city: None) -> None:
+def test_pages_are_accessible_in_light_and_dark(console: Console, suite: Suite) -> None:
     found: dict[str, list[str]] = {}
-    with opened(browser, suite) as console:
-        for name in PAGES:
-            console.show(address(console, suite, name))
-            # As a function of Playwright, which the policy of the page does not concern.
-            console.page.evaluate(AXE)
-            for theme in ("light", "dark"):
-                console.page.get_by_label("Theme").select_option(theme)
-                if serious := serious_findings(console.page):
-                    found[f"{name} {theme}"] = serious
-                if (name, theme) in SHOTS:
-                    suffix = "" if theme == "light" else "-dark"
-                    console.screenshot({"start": "overview"}.get(name, name) + suffix)
-            console.page.get_by_label("Theme").select_option("auto")
+    for name in PAGES:
+        painted(console, suite, name)
+        # As a function of Playwright, which the policy of the page does not concern.
+        console.page.evaluate(AXE)
+        for theme in ("light", "dark"):
+            console.page.get_by_label("Theme").select_option(theme)
+            if serious := serious_findings(console.page):
+                found[f"{name} {theme}"] = serious
+            if (name, theme) in SHOTS:
+                suffix = "" if theme == "light" else "-dark"
+                console.screenshot({"start": "overview"}.get(name, name) + suffix)
+        console.page.get_by_label("Theme").select_option("auto")
+    console.page.evaluate("localStorage.removeItem('mistbow.draft')")
     assert found == {}, json.dumps(found, indent=2)
 
 
@@ -342,61 +364,83 @@ def test_pages_fit_a_phone(browser: Browser, suite: Suite, city: None) -> None:
             assert wide <= 390, f"{name} is {wide} pixels wide"
 
 
-def check_text_only(console: Console) -> None:
-    """Check that the hostile name is shown as text, and has made no element and run no script."""
-    page = console.page
-    expect(page.get_by_text('<img src=x onerror="window.hacked=1">').first).to_be_visible()
-    assert page.evaluate("window.hacked") is None
-    assert page.locator("img[src=x]").count() == 0
-    assert "\u202e" not in page.inner_text("body"), "the order of the text is not reversed"
-
-
-def put_hostile_point(suite: Suite) -> None:
-    point = {
-        "metricID": HOSTILE, "entityID": HOSTILE, "desc": HOSTILE, "units": HOSTILE[:40],
-        "labels": {"region": HOSTILE}, "val": 1, "timestamp": system_clock(),
-    }  # fmt: skip
-    url = f"{suite.url('agent')}/put"
-    httpx.post(url, json={"monitoring": [point]}).raise_for_status()
-
-
-def has_hostile_result(suite: Suite, deployment: str) -> bool:
-    put_hostile_point(suite)
-    return bool(suite.enabler.results(deployment, insight="hostile").results)
-
-
-def test_hostile_names_are_only_text(console: Console, suite: Suite) -> None:
-    page = console.page
+@pytest.fixture(scope="module")
+def hostile(console: Console, suite: Suite) -> Iterator[str]:
+    """A deployment over the hostile metric, with a result whose key is hostile."""
     put_hostile_point(suite)
     eventually(lambda: suite.enabler.metrics(metric=HOSTILE).metrics, what="the metric is known")
+    deployed = suite.enabler.submit(HOSTILE_QUERY, name=HOSTILE[:200]).deployment_id
+    eventually(lambda: has_hostile_result(suite, deployed), what="a result has a hostile key")
+    yield deployed
+    suite.enabler.delete(deployed)
+
+
+def test_hostile_names_are_only_text_on_all_pages(
+    console: Console, suite: Suite, hostile: str
+) -> None:
+    page = console.page
     console.show("explore")
     check_text_only(console)
     page.locator("a.pick").filter(has_text="<img").click()
     expect(page.get_by_role("heading", name=re.compile("<img"))).to_be_visible()
+    expect(page.get_by_role("region", name="Table of series").locator("td").first).to_be_visible()
     check_text_only(console)
-    console.show("write")
-    page.get_by_role("tab", name="Metrics").click()
-    check_text_only(console)
-    metric = HOSTILE.replace('"', '\\"')
-    query = f'hostile = COMPUTE COUNT("{metric}", 1 MINUTE) BY region EVERY 1 SECOND'
-    deployed = suite.enabler.submit(query, name=HOSTILE[:200]).deployment_id
-    eventually(lambda: has_hostile_result(suite, deployed), what="a result has a hostile key")
     console.show("insights")
     check_text_only(console)
-    console.show(f"insights/{deployed}")
+    console.show(f"insights/{hostile}")
     expect(page.locator(".key-row").filter(has_text="<img")).to_be_visible()
+    page.locator(".plot .u-over").hover()
+    expect(page.locator(".plot-tip")).to_contain_text("<img")
     check_text_only(console)
     page.get_by_role("button", name="Latest results").click()
     expect(page.get_by_role("cell", name=re.compile("region=<img")).first).to_be_visible()
     check_text_only(console)
-    console.show(f"fog/{suite.agent.fabric().sites[0].name}")
-    check_text_only(console)
-    console.show("start")
-    check_text_only(console)
+    for name in (f"fog/{suite.agent.fabric().sites[0].name}", "start"):
+        console.show(name)
+        check_text_only(console)
     rows = run_sql(console, "SELECT * FROM latest WHERE metric LIKE '<img%'")
     expect(rows.nth(1)).to_contain_text("<img")
     check_text_only(console)
-    suite.enabler.delete(deployed)
+    console.show("explore?view=promql")
+    page.get_by_label("PromQL query").fill('{region=~"<img.*"}')
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("cell", name=re.compile('region="<img')).first).to_be_visible()
+    check_text_only(console)
+
+
+def test_hostile_names_are_only_text_while_an_insight_is_written(
+    console: Console, hostile: str
+) -> None:
+    page = console.page
+    console.show("write")
+    page.get_by_role("tab", name="Metrics").click()
+    check_text_only(console)
+    editor_of(console, "Text of the insights").click()
+    page.keyboard.insert_text(HOSTILE_QUERY)
+    preview = page.get_by_role("region", name="Preview", exact=True)
+    expect(preview.get_by_role("cell", name=re.compile("region=<img"))).to_be_visible()
+    page.get_by_role("tab", name="Plan").click()
+    expect(page.locator("details[open] .plan")).to_contain_text("<img")
+    check_text_only(console)
+    page.evaluate("localStorage.removeItem('mistbow.draft')")
+    console.show(f"write/{hostile}")
+    editor_of(console, "Text of the insights").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.insert_text(" WITH SALIENCE 1")
+    page.get_by_role("button", name="Review the amendment").click()
+    after = page.get_by_role("dialog").locator(".cm-merge-b .cm-content")
+    expect(after).to_contain_text("<img")
+    assert "\u202e" not in after.inner_text()
+    check_text_only(console)
+    page.evaluate("sessionStorage.clear()")
+
+
+def test_hostile_names_are_only_data_in_files(console: Console, hostile: str) -> None:
+    console.show(f"insights/{hostile}")
+    with console.page.expect_download() as download:
+        console.page.get_by_role("link", name="Download CSV").click()
+    assert download.value.suggested_filename == f"{hostile}-hostile.csv"
+    assert json.loads(rows_of(download.value)[0]["key"]) == {"region": HOSTILE}
 
 
 def test_keyboard_reaches_pages_and_sites(console: Console) -> None:

@@ -1,4 +1,4 @@
-"""A worker in a container of 1.3 GB that receives more insights than it has memory for."""
+"""A worker in a small container that receives more insights than it has memory for."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,12 +19,15 @@ from tests.support.sender import Sender
 from tests.support.services import Service, service, storage_agent
 from tests.support.traffic import Traffic
 
-pytestmark = [needs_memory_groups, pytest.mark.alone, pytest.mark.timeout(600)]
+pytestmark = [needs_memory_groups, pytest.mark.alone, pytest.mark.timeout(900)]
 
 LIMIT_MB = 1300
 INSIGHTS = 12
 METRIC = "bus.delay"
 TRAFFIC = Traffic(metrics=(METRIC,), entities=("bus1", "bus2"), rate=20)
+ACCEPTED = ("running", "lagging", "shed")
+"""The states of insights that have memory; on a machine with much other work, they are late."""
+
 QUERY = f"COMPUTE AVG({METRIC}, 4 SECONDS) BY entityID EVERY 2 SECONDS"
 
 
@@ -88,7 +91,17 @@ def test_changed_limit_is_announced_within_two_periods(fog: Fog) -> None:
     assert announced(LIMIT_MB).memory_free_mb == pytest.approx(before.memory_free_mb, abs=150)
 
 
-def test_insights_that_do_not_fit_are_refused_with_figures_and_none_is_killed(fog: Fog) -> None:
+@pytest.mark.parametrize(
+    ("limit_mb", "at_least"),
+    [
+        pytest.param(LIMIT_MB, 4, id="short"),
+        pytest.param(1900, 6, marks=pytest.mark.soak, id="long"),
+    ],
+)
+def test_insights_that_do_not_fit_are_refused_with_figures_and_none_is_killed(
+    fog: Fog, limit_mb: int, at_least: int
+) -> None:
+    fog.group.limit(limit_mb)
     # Insights with different signatures share no query.
     queries = ";\n".join(f"q{n} = {QUERY} WITH SIGNATURE 'q{n}'" for n in range(INSIGHTS))
     with Sender(fog.agent.url, TRAFFIC):
@@ -96,7 +109,7 @@ def test_insights_that_do_not_fit_are_refused_with_figures_and_none_is_killed(fo
 
         def all_decided() -> tuple[set[str], dict[str, str]]:
             insights = fog.enabler.show(accepted).insights
-            running = {each.name for each in insights if each.state == "running"}
+            running = {each.name for each in insights if each.state in ACCEPTED}
             refused = {
                 each.name: each.error or ""
                 for each in insights
@@ -114,12 +127,16 @@ def test_insights_that_do_not_fit_are_refused_with_figures_and_none_is_killed(fo
         later, refused = eventually(all_decided, timeout=60, what="insights run or are refused")
     assert later >= running
     assert fog.group.oom_kills == 0
-    assert 4 <= len(running) < INSIGHTS
+    print(f"{limit_mb} MB: {len(running)} insights run, {len(refused)} are refused")
+    assert len(running) >= at_least
+    assert refused or limit_mb > LIMIT_MB
     for error in refused.values():
         assert "MB of memory needed, " in error
         assert " free" in error
     until = system_clock() - 10_000
     await_oracle(fog, accepted, running, until)
+    fog.enabler.delete(accepted)
+    eventually(lambda: not fog.worker.list(), timeout=60, what="the worker is free")
 
 
 def await_oracle(fog: Fog, deployment: str, names: set[str], until: int) -> None:
@@ -137,4 +154,5 @@ def await_oracle(fog: Fog, deployment: str, names: set[str], until: int) -> None
         assert found == pytest.approx(right, rel=1e-9)
         return True
 
-    eventually(equal, timeout=60, what="the results equal the oracle's")
+    # A machine with much other work is late.
+    eventually(equal, timeout=240, what="the results equal the oracle's", pause=1.0)

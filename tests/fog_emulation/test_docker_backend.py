@@ -15,15 +15,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
+from fog_emulation import model
 from fog_emulation.backend import start_fog
+from fog_emulation.fog_trust import FOLDER, FogTrust, trust_folder, unpacked
 from fog_emulation.host import namespaces
 from fog_emulation.measure import measure
-from fog_emulation.services import ComposeService
+from fog_emulation.plan import plan
+from fog_emulation.services import ComposeService, load_services
 from fog_emulation.timetable import LimitNode, ScenarioStep
 from fog_emulation.topology import Direction, FogPlan, Shape, Way
+from mistbow.auth.identity import IdentityContent
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 from tests.fog_emulation.cities import small_city
 from tests.fog_emulation.namespaces import fog_of, new_name
@@ -33,21 +38,14 @@ docker = pytest.importorskip("docker")
 docker_backend = pytest.importorskip("fog_emulation.docker_backend")
 fogs = pytest.importorskip("fog_emulation.docker_status").fogs
 nodes_of = pytest.importorskip("fog_emulation.docker_status").nodes_of
+daemon_runs = pytest.importorskip("tests.support.emulated_fogs").daemon_runs
 
 WAYS: tuple[Way, ...] = ("up", "down")
 SLEEP = ["/bin/busybox", "sleep", "600"]
 
 
-def _daemon_runs() -> bool:
-    try:
-        with closing(docker.from_env()) as client:
-            return bool(client.ping())
-    except docker.errors.DockerException:
-        return False
-
-
 pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not _daemon_runs() or not shutil.which("busybox"),
+    os.geteuid() != 0 or not daemon_runs() or not shutil.which("busybox"),
     reason="needs root, a Docker daemon and Debian's busybox-static",
 )
 
@@ -67,6 +65,9 @@ def image(client: Any) -> Iterator[str]:
         busybox = Path(str(shutil.which("busybox"))).resolve()
         for name in ("bin/busybox", "bin/sh"):
             archive.add(busybox, name)
+        folder = tarfile.TarInfo(FOLDER.lstrip("/"))
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+        archive.addfile(folder)
     tag = f"mistbow-test-{uuid.uuid4().hex[:8]}"
     client.api.import_image_from_data(data.getvalue(), repository=tag)
     yield tag
@@ -245,27 +246,72 @@ def test_start_fog_leaves_nothing_after_missing_image(make: Any) -> None:
     assert not remains(name)
 
 
-def test_fog_command_starts_fog_runs_scenario_and_removes_fog(image: str, tmp_path: Path) -> None:
-    name = new_name()
-    file = tmp_path / f"{name}.yml"
+def scenario_file(folder: Path, name: str, image: str, way: str, **service: Any) -> Path:
+    """Write a compose file whose scenario ``story`` scales the label b ``up`` or ``down``."""
     compose = small_city()
-    compose["services"]["web"] |= {"image": image, "command": SLEEP}
+    compose["services"]["web"] |= {"image": image, "command": SLEEP, **service}
     compose["x-fogify"]["networks"][0]["bidirectional"] = {"drop": "10%"}
-    action = {"type": "horizontal_scaling", "parameters": {"type": "down"}}
+    action = {"type": "horizontal_scaling", "parameters": {"type": way}}
     step = {"time": 0, "position": 0, "instance_type": "b", "instances": 1, "action": action}
     compose["x-fogify"]["scenarios"] = [{"name": "story", "actions": [step]}]
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{name}.yml"
     file.write_text(yaml.safe_dump(compose))
+    return file
 
-    def fog(*arguments: str) -> str:
-        argv = [sys.executable, "-m", "command_line.app", "fog", *arguments]
-        return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 
+def fog_command(*arguments: str) -> str:
+    argv = [sys.executable, "-m", "command_line.app", "fog", *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
+def test_fog_command_starts_fog_runs_scenario_and_removes_fog(image: str, tmp_path: Path) -> None:
+    name = new_name()
+    file = scenario_file(tmp_path, name, image, "down")
     try:
-        assert "a-1 > b-1 (net)" in fog("up", str(file))
-        assert "failed" not in fog("run", str(file), "story")
+        assert "a-1 > b-1 (net)" in fog_command("up", str(file))
+        assert "failed" not in fog_command("run", str(file), "story")
         assert [each for each in remains(name) if each.startswith(f"mistbow-fog-{name}-b-")] == [
             f"mistbow-fog-{name}-b-1"
         ]
     finally:
-        fog("down", str(file))
+        fog_command("down", str(file))
     assert remains(name) == []
+
+
+def keys_of(client: Any, name: str) -> dict[str, tuple[str, ...]]:
+    """Return node -> the keys of the fog that the identity of its agent trusts."""
+    ours = client.containers.list(filters={"label": f"mistbow.fog={name}"})
+    found = {}
+    for container in ours:
+        files = unpacked(b"".join(container.get_archive(FOLDER)[0]))
+        identity = msgspec.json.decode(files["agent.identity"], type=IdentityContent)
+        found[container.labels["mistbow.fog.node"]] = identity.fog
+    return found
+
+
+@pytest.mark.parametrize("former", ["compose", "NAME", None])
+def test_node_that_joins_an_upgraded_fog_has_an_identity_of_the_fog_s_key(
+    image: str, client: Any, tmp_path: Path, former: str | None
+) -> None:
+    name = new_name()
+    labels = {"mistbow.site": "site-{replica}", "mistbow.identities": "agent"}
+    file = scenario_file(tmp_path, name, image, "up", labels=labels)
+    # Earlier versions had the key in a folder that all files shared, or in one of the name only.
+    folder = tmp_path / ".mistbow" / former.replace("NAME", name) if former else trust_folder(file)
+    fog, trust = plan(model.load(file)), FogTrust(folder)
+    backend = docker_backend.DockerBackend(name, fog, load_services(file), trust)
+    start_fog(backend)
+    try:
+        assert "failed" not in fog_command("run", str(file), "story")
+        assert keys_of(client, name) == {
+            node: (trust.public_key(),) for node in ("a-1", "b-1", "b-2", "b-3")
+        }
+        # A file of this name in another folder describes another fog.
+        other = scenario_file(tmp_path / "other", name, image, "up", labels=labels)
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            fog_command("run", str(other), "story")
+        assert f"the key of the running fog {name}" in refused.value.stderr
+        assert len(keys_of(client, name)) == 4
+    finally:
+        backend.down()

@@ -9,7 +9,14 @@ import msgspec
 import pytest
 
 from fog_emulation import fog_trust
-from fog_emulation.fog_trust import FogTrust, NodeTrust, archive, node_trust, unpacked
+from fog_emulation.fog_trust import (
+    FogTrust,
+    NodeTrust,
+    archive,
+    node_trust,
+    trust_folder,
+    unpacked,
+)
 from fog_emulation.services import load_services
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.auth.identity import Identity, IdentityContent
@@ -35,6 +42,20 @@ def credential(content: bytes) -> tuple[str, str, tuple[str, ...]]:
 
 def test_examples_are_right() -> None:
     assert doctest.testmod(fog_trust).failed == 0
+
+
+def test_no_two_files_share_a_folder_and_none_has_that_of_another_part(tmp_path: Path) -> None:
+    (tmp_path / "linked").mkdir()
+    target, link = tmp_path / "factory.yml", tmp_path / "linked" / "plant.yml"
+    target.touch()
+    link.symlink_to(target)
+    names = ("docker-compose.yml", "compose.yml", "factory.yml", "factory.yaml", "image.yml")
+    files = [tmp_path / folder / name for folder in ("a", "b", "") for name in names]
+    assert len({trust_folder(file) for file in files}) == len(files)
+    assert trust_folder(link) == trust_folder(target)
+    # The folder of the parts of the image, which Docker receives at a build.
+    image = tmp_path / ".mistbow" / "image"
+    assert not [each for each in map(trust_folder, files) if image in (each, *each.parents)]
 
 
 def test_container_gets_its_own_identities_only(trust: FogTrust) -> None:

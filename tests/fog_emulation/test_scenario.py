@@ -1,16 +1,24 @@
 """A scenario on a running fog."""
 
+from fog_emulation import model
 from fog_emulation.measure import measure
 from fog_emulation.plan import plan
 from fog_emulation.scenario import EffectOutcome, run_scenario
 from fog_emulation.timetable import LimitNode, ShapeDirection, StartNode, StopNode, timetable
 from fog_emulation.topology import Shape
-from tests.fog_emulation.cities import with_actions
+from tests.fog_emulation.cities import FILES, with_actions
 from tests.fog_emulation.conftest import RunFog
 from tests.fog_emulation.namespaces import fog_of, needs_namespaces
+from tests.support.fog_scenarios import SCENARIOS
 
 CUT = {"network": "net", "bidirectional": {"drop": "100%"}}
 HEAL: dict[str, object] = {"network": "net", "bidirectional": {}}
+
+
+def test_make_scenarios_runs_all_scenarios_of_all_files() -> None:
+    assert {(each.file, each.name) for each in SCENARIOS} == {
+        (file.stem, scenario.name) for file in FILES for scenario in model.load(file).scenarios
+    }
 
 
 @needs_namespaces

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import structlog
@@ -27,8 +26,6 @@ def own_handlers() -> Iterator[None]:
 
 
 @pytest.fixture
-def fog(tmp_path: Path) -> FogKeys:
+def fog(fog_keys: FogKeys) -> FogKeys:
     """Return the new keys of a fog."""
-    keys = FogKeys(tmp_path / "keys")
-    keys.create()
-    return keys
+    return fog_keys

@@ -25,6 +25,19 @@ def test_file_has_the_given_mode_also_if_it_exists(tmp_path: Path) -> None:
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"secret", 0o600)
 
 
+def test_file_has_the_mode_of_another_one(tmp_path: Path) -> None:
+    path, other = tmp_path / "file", tmp_path / "other"
+    other.write_bytes(b"")
+    other.chmod(0o640)
+    write_file(path, b"content", like=other)
+    status, wanted = path.stat(), other.stat()
+    assert (status.st_mode, status.st_uid, status.st_gid) == (
+        wanted.st_mode,
+        wanted.st_uid,
+        wanted.st_gid,
+    )
+
+
 def test_failed_write_leaves_the_former_file_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

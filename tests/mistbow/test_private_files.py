@@ -1,4 +1,4 @@
-"""A home and all its files are for their owner only, whatever the umask and the earlier modes."""
+"""A home and its files are for their owner only, with any umask and any earlier modes."""
 
 import logging
 import os

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from typer.testing import CliRunner
 
 from command_line.app import app
@@ -30,7 +32,18 @@ def test_check_certificate_rejects_an_expired_certificate(authority: Authority) 
 
 def test_check_certificate_rejects_a_key_of_another_certificate(authority: Authority) -> None:
     one, other = authority.serve("a"), authority.serve("b", name="other")
-    with pytest.raises(BadTlsFileError, match="key values mismatch"):
+    with pytest.raises(BadTlsFileError, match=r"other\.key is not the key of the certificate in"):
+        check_certificate(one.certificate, other.key)
+    # A key of another kind.
+    other.key.write_bytes(
+        Ed25519PrivateKey.generate().private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+        )
+    )
+    with pytest.raises(BadTlsFileError, match=r"other\.key is not the key of the certificate in"):
+        check_certificate(one.certificate, other.key)
+    other.key.write_text("nonsense")
+    with pytest.raises(BadTlsFileError, match=r"other\.key contains no private key in PEM"):
         check_certificate(one.certificate, other.key)
 
 
@@ -38,7 +51,7 @@ def test_check_certificate_rejects_a_key_of_another_certificate(authority: Autho
 def test_check_ca_rejects_a_file_without_certificates(authority: Authority, content: bytes) -> None:
     served = authority.serve("127.0.0.1")
     served.certificate.write_bytes(content)
-    with pytest.raises(BadTlsFileError, match="cannot serve TLS"):
+    with pytest.raises(BadTlsFileError, match=r"server\.pem contains no certificate in PEM"):
         check_certificate(served.certificate, served.key)
     with pytest.raises(BadTlsFileError, match="contains no certificate"):
         check_ca(served.certificate)

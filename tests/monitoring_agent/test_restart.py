@@ -9,9 +9,15 @@ from pathlib import Path
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from ignite_server.ports import free_ports
+from mistbow.client import Point
+from monitoring_agent import metrics
+from monitoring_agent.buffer import Batch
 from monitoring_agent.buffer_file import BufferFile
+from monitoring_agent.main import create_app
+from monitoring_agent.settings import MonitorSettings
 from tests.support.conditions import eventually
 from tests.support.services import Service, storage_agent
 
@@ -19,9 +25,12 @@ Row = tuple[str, str, int]
 
 
 def spooled(home: Path) -> Counter[Row]:
-    """Return the points in the spool of a storage agent without Ignite."""
-    with closing(sqlite3.connect(home / "agent" / "spool.db")) as file:
-        bodies = [json.loads(body) for (body,) in file.execute("select body from bodies")]
+    """Return the points in the spool of a storage agent without Ignite: none before it exists."""
+    try:
+        with closing(sqlite3.connect(f"file:{home}/agent/spool.db?mode=ro", uri=True)) as file:
+            bodies = [json.loads(body) for (body,) in file.execute("select body from bodies")]
+    except sqlite3.OperationalError:
+        return Counter()
     return Counter(
         (each["metricID"], each["entityID"], each["timestamp"])
         for body in bodies
@@ -78,8 +87,43 @@ def test_restarted_monitoring_agent_sends_each_point_of_its_buffer_once(tmp_path
     assert {found[row] for row in expected} == {1}
 
 
-def test_damaged_file_is_moved_aside(tmp_path: Path) -> None:
+def test_damaged_files_are_moved_aside_and_none_replaces_another(tmp_path: Path) -> None:
     file = tmp_path / "monitor-buffer"
-    file.write_bytes(b"\xffno batches")
-    assert BufferFile(file).load() == []
-    assert file.with_name("monitor-buffer.damaged").read_bytes() == b"\xffno batches"
+    for text in (b"\xffno batches", b"\xffneither"):
+        file.write_bytes(text)
+        assert BufferFile(file).load() == []
+    aside = sorted(tmp_path.glob("monitor-buffer.damaged-*"))
+    assert [each.read_bytes() for each in aside] == [b"\xffno batches", b"\xffneither"]
+    assert not file.exists()
+
+
+def test_file_is_deleted_once_after_all_points_were_sent(tmp_path: Path) -> None:
+    path = tmp_path / "monitor-buffer"
+    file = BufferFile(path)
+    file.save([Batch("key", (Point("m", "e", 1.0, 0),))])
+    file.save(())
+    assert not path.exists()
+    path.mkdir()  # An attempt to delete it would fail.
+    with capture_logs() as logs:
+        file.save(())
+    assert logs == []
+
+
+def test_file_that_cannot_be_deleted_or_moved_is_logged(tmp_path: Path) -> None:
+    path = tmp_path / "monitor-buffer"
+    path.mkdir()
+    file = BufferFile(path)
+    with capture_logs() as logs:
+        file.save(())
+    assert [each["event"] for each in logs] == ["buffer_file_delete_failed"]
+
+
+async def test_metric_of_waiting_points_counts_points_of_the_former_process(tmp_path: Path) -> None:
+    points = tuple(Point("m", "e", 1.0, time) for time in range(7))
+    BufferFile(tmp_path / "monitor-buffer").save([Batch("key", points)])
+    app = create_app(MonitorSettings(home=tmp_path, agent_url="http://127.0.0.1:1"))
+    metrics.BUFFERED_POINTS.set(0)
+    async with app.router.lifespan_context(app):
+        # Nothing is collected or sent before the event loop runs.
+        [sample] = metrics.BUFFERED_POINTS.collect()[0].samples
+    assert sample.value == 7

@@ -160,7 +160,7 @@ _LOCATIONS: tuple[Attributes, ...] = (
 _labels = st.fixed_dictionaries(
     {},
     optional={
-        "rack": st.sampled_from([1.0, 2.0, 2.5, "r", "2.0"]),
+        "rack": st.sampled_from([1.0, 2.0, 2.5, "r", "2", "2.0"]),
         "zone": st.sampled_from(["a", "b", "r"]),
         "spare": st.booleans(),
     },

@@ -1,8 +1,8 @@
 """Strategies of expressions and conditions of the insight language.
 
-Only *exact* values are divisors, are compared with each other, or stand under a root, so rounding
-never decides whether a result exists. An exact value is equal to the last bit in SQL and in the
-suite. Other values are compared only with numbers that they hardly ever equal.
+Only *exact* values are divisors, are compared or correlated with each other, or stand under a
+root, so rounding never decides whether a result exists. An exact value is equal to the last bit in
+SQL and in the suite. Other values are compared only with numbers that they hardly ever equal.
 """
 
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ _ACCUMULATING = ("RUNNING", "EWMA", "DIFF", "USUAL")
 SHIFT_MS = 900
 DAILY_MS = 60_000
 """The interval (ms) that stands for EVERY … AT, whose times are one minute after midnight GMT."""
-_WINDOWS = ("1 s", "2 SECONDS", "3 s", "5 SECONDS", "7 s", "10 s", "20 s", "1500 MS")
+_WINDOWS = ("1 s", "2 SECONDS", "3 s", "5 SECONDS", "7 s", "10 s", "20 s", "1500 MS", "2700 MS")
 _numbers = st.sampled_from(["0", "1", "2", "3.5", "-2", "0.25", "10", "1e1"])
 _odd_numbers = st.sampled_from(["1.3717", "0.0417", "-0.7731", "17.0931", "41.7193"])
 _orders = st.sampled_from([">", ">=", "<", "<=", "!=", "<>", ">", ">=", "<", "==", "="])
@@ -304,12 +304,16 @@ def _tick_series(draw: st.DrawFn, frame: QueryContext, depth: int) -> DrawnExpre
     window = f"{draw(st.integers(1, 4)) * (frame.every_ms or 1000)} MS"
     if draw(st.integers(0, 3)) == 0:
         window += f", {frame.every_ms} MS"
-    if not inner.wide and draw(st.integers(0, 4)) == 0:
+    if not inner.wide and inner.exact < Exactness.ROUNDED and draw(st.integers(0, 2)) == 0:
         other = draw(_aggregates(frame))
-        if not any(word in other.text.upper() for word in _ACCUMULATING):
+        if other.exact < Exactness.ROUNDED and not any(
+            word in other.text.upper() for word in _ACCUMULATING
+        ):
             text = f"CORRELATION(({inner.text}) + 0, {other.text}, {window})"
             return DrawnExpression(text, Exactness.ROUNDED)
-    if inner.exact is Exactness.SUMS:
+    if inner.exact is Exactness.SUMS and draw(st.integers(0, 3)) == 0:
+        function, exact = draw(st.sampled_from(("AVG", *_ROUNDED_OF_POINTS))), Exactness.ROUNDED
+    elif inner.exact is Exactness.SUMS:
         function, exact = draw(st.sampled_from(_SUMS)), Exactness.SUMS
     elif inner.exact is Exactness.SAME:
         function = draw(st.sampled_from(["MIN", "MAX", "COUNT", "TOP_K[2]", "MODE"]))

@@ -145,8 +145,10 @@ _LETTERS = "0123456789bcdefghjkmnpqrstuvwxyz"
 BOUNDED = frozenset({"SUM", "COUNT", "AVG"})
 """The functions whose results have bounds, which equal the value if all points are sampled."""
 
-CORRELATION = """case when count(*) > 1 and min(a.value) < max(a.value)
-    and min(b.value) < max(b.value) then corr(a.value, b.value) end"""
+CORRELATION = """case when count(*) > 1
+    and max(a.value) - min(a.value) > 1e-14 * max(abs(a.value))
+    and max(b.value) - min(b.value) > 1e-14 * max(abs(b.value))
+    then corr(a.value, b.value) end"""
 
 SINGLE = {
     "SQRT": ("case when v >= 0 then sqrt(v) end", "m"),

@@ -1,7 +1,7 @@
 """The SQL of an insight: its expression, and its conditions on points and results."""
 
 # ruff: noqa: S608 - the texts are drawn in tests
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from analytics.plan.attributes import canonical
@@ -269,14 +269,27 @@ class Query:
             texts=True,
         )
 
-    def _attribute(self, name: str, latest: ast.MetricStream, context: EvaluationContext) -> Rows:
-        return self._at_latest_point(attribute_text(name), latest, context)
+    def _attribute(
+        self,
+        name: str,
+        latest: ast.MetricStream,
+        context: EvaluationContext,
+        form: Callable[[str], str] = attribute_text,
+    ) -> Rows:
+        """Return an attribute at the latest point of each window, as the SQL ``form``."""
+        is_text = f"({attribute_column(name)})[1] = '\"'"
+        order = f"{attribute_text(name)} nulls last, {is_text}"
+        return self._at_latest_point(form(name), latest, context, order)
 
     def _at_latest_point(
-        self, text: str, latest: ast.MetricStream, context: EvaluationContext
+        self, text: str, latest: ast.MetricStream, context: EvaluationContext, order: str = ""
     ) -> Rows:
-        """Return the value of the SQL ``text`` at the latest point of each window."""
-        selected = f"list({text} order by ts desc, value desc, {text} nulls last)[1]"
+        """Return the value of the SQL ``text`` at the latest point of each window.
+
+        ``order``: the SQL of the order of points with equal times and values; else, by the text.
+        """
+        last = order or f"{text} nulls last"
+        selected = f"list({text} order by ts desc, value desc, {last})[1]"
         window = self.reading.window(latest, latest, context)
         keys = key_columns(context.by)
         return self.tables.made(
@@ -416,8 +429,9 @@ class Query:
                     and name not in self.reading.metrics
                     and context.latest is not None
                 ):
-                    column = f"({attribute_column(canonical(name))})"
-                    read = self._at_latest_point(column, context.latest, context)
+                    read = self._attribute(
+                        canonical(name), context.latest, context, attribute_column
+                    )
                     alias = f"j{len(joins)}"
                     joins.append(f"left join {read.name} {alias} on {met(read.by, 'base', alias)}")
                     return attribute(f"{alias}.v")

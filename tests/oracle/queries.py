@@ -31,7 +31,10 @@ _rhythms = st.sampled_from([1000, 1000, 2000, 3000, 500, 7000, DAILY_MS, None])
 _ALLOWS = (
     "x > 0", 'zone != "b"', "(x < 5 AND y > -2)", "x < 5 AND y > -2", "(x > 1 OR zone == region)",
     "COUNT(x, 5 s) > 1", '(site == "s1" AND > 0)', "rack <= COUNT(x, 5 s)",
-    "MAX(x, 3 s) >= rack", "zone NOT IN letters(region)",
+    "MAX(x, 3 s) >= rack", "zone NOT IN letters(region)", "(rack == zone OR COUNT(x, 2 s) > 3)",
+    "(spare == true OR COUNT(x, 5 s) < 2)", '(rack != "2" OR MIN(x, 3 s) > 2)',
+    '(rack IN (2, "r", "2") OR MAX(x, 5 s) > 5)', '(zone IN letters("ar") OR MIN(x, 2 s) < 1)',
+    "(zone != rack OR COUNT(x, 5 s) > 6)",
 )  # fmt: skip
 
 
@@ -126,7 +129,7 @@ def texts(draw: st.DrawFn, *, grouped: bool, at_points: bool = False) -> str:
         return text
     every = insight.partition(" EVERY ")[2].split()
     if every[1:2] == ["MS"]:
-        step = int(every[0]) * draw(st.integers(1, 2))
+        step = int(int(every[0]) * draw(st.sampled_from([1, 1, 2, 2, 0.5])))
         text += f";\nr = COMPUTE {draw(st.sampled_from(_REFERRING))} EVERY {step} MS"
         if draw(st.booleans()):
             text += f";\ns = COMPUTE {draw(st.sampled_from(_REFERRING_ON))} EVERY {2 * step} MS"

@@ -1,4 +1,4 @@
-"""The results of a plan over a random stream, by real Spark: in one batch, and in micro-batches."""
+"""The results of a plan by real Spark: in one batch, over two sites, and in micro-batches."""
 
 import os
 import shutil
@@ -13,9 +13,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from analytics.plan.nodes import Plan
 from analytics_worker.evaluate.computation import Computation
+from analytics_worker.evaluate.windows.windows import ROUTED_PANES
 from analytics_worker.panes.batching import BATCHED, batch_points
 from analytics_worker.panes.routing import route
-from analytics_worker.spark.lowering import lower
+from analytics_worker.spark.lowering import lower, lower_merge, lower_partial
+from analytics_worker.spark.panes_source import routed_panes
 from analytics_worker.spark.source import BATCHED_WITH_FRONTIER, FRONTIER
 from analytics_worker.stateful.state_stream import StateAccess
 from tests.oracle.data import UNTIL_MS, Stream
@@ -28,10 +30,13 @@ _END_OF_TIME = 2 * UNTIL_MS
 
 def in_a_batch(spark: SparkSession, trials: Sequence[Trial], plans: Sequence[Plan]) -> pa.Table:
     """Return the results (``RESULT_ROWS``) of plans over the points of all trials, as one batch."""
-    rows = [
+    return in_one_batch(spark, points(_rows_of(trials)), plans)
+
+
+def _rows_of(trials: Sequence[Trial]) -> list[Row]:
+    return [
         row for index, each in enumerate(trials) for row in rename_metrics(each.stream.rows, index)
     ]
-    return in_one_batch(spark, points(rows), plans)
 
 
 def in_one_batch(spark: SparkSession, given: pa.RecordBatch, plans: Sequence[Plan]) -> pa.Table:
@@ -42,6 +47,27 @@ def in_one_batch(spark: SparkSession, given: pa.RecordBatch, plans: Sequence[Pla
 def _in_a_batch(spark: SparkSession, given: pa.RecordBatch, plan: Plan) -> pa.Table:
     rows = batch_points(route(given, plan.panes), plan.panes)
     return lower(spark.createDataFrame(rows), Computation(plan=plan, after=_after(plan))).toArrow()
+
+
+def over_two_sites(spark: SparkSession, trials: Sequence[Trial], plans: Sequence[Plan]) -> pa.Table:
+    """Return the results (``RESULT_ROWS``) of plans over the merged panes of two sites.
+
+    Each site has the points of some entities of all trials.
+    """
+    rows = _rows_of(trials)
+    sites = [[row for row in rows if int(row.entity[-1]) % 2 == number] for number in range(2)]
+    return pa.concat_tables([_merged(spark, sites, plan) for plan in plans])
+
+
+def _merged(spark: SparkSession, sites: Sequence[list[Row]], plan: Plan) -> pa.Table:
+    ids = [pane.id for pane in plan.panes]
+    panes: list[pa.RecordBatch] = []
+    for rows in sites:
+        given = batch_points(route(points(rows), plan.panes), plan.panes)
+        made = lower_partial(spark.createDataFrame(given), plan.panes, after=-1)
+        panes += routed_panes(made.toArrow(), ids, closed=-1)
+    merged = spark.createDataFrame(pa.Table.from_batches(panes, ROUTED_PANES)).coalesce(1)
+    return lower_merge(merged, Computation(plan=plan, after=_after(plan))).toArrow()
 
 
 @dataclass(frozen=True)

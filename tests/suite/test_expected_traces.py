@@ -54,6 +54,38 @@ def test_trace_of_a_request_before_ignite_is_active_becomes_one_line(error: str)
     assert filtered(event, *_OTHER) == [event, *_OTHER]
 
 
+def _not_found(statement: str) -> list[str]:
+    """Return an event of a query of a table that is not found, with its trace."""
+    found = 'Table "NODE_ATTRIBUTES" not found; SQL statement:'
+    package = "org.apache.ignite.internal.processors.query.h2"
+    return [
+        f"{_AT} WARNING ClientListenerNioListener Failed to process client request [req=1, "
+        f"msg=Failed to parse query. {found}",
+        f"{statement} [42102-197]]",
+        f"class IgniteSQLException: Failed to parse query. {found}",
+        f"{statement} [42102-197]",
+        f"\tat {package}.H2Connection.prepareStatementNoCache(H2Connection.java:194)",
+        f"\tat {package}.IgniteH2Indexing.querySqlFields(IgniteH2Indexing.java:940)",
+        f"Caused by: org.h2.jdbc.JdbcSQLException: {found}",
+        f"{statement} [42102-197]",
+        f"\tat {package}.H2Connection.prepareStatementNoCache(H2Connection.java:191)",
+        "\t... 27 more",
+        "",
+    ]
+
+
+def test_trace_of_a_view_that_ignite_has_not_added_yet_becomes_one_line() -> None:
+    event, *trace = _not_found("SELECT VALUE FROM SYS.NODE_ATTRIBUTES WHERE NAME = 'folder'")
+    assert filtered(event, *trace, f"{_AT} INFO after") == [
+        *(event, "Ignite is not active yet (a trace of 10 lines is omitted)", f"{_AT} INFO after")
+    ]
+
+
+def test_trace_of_another_table_that_is_not_found_stays_whole() -> None:
+    lines = _not_found("SELECT VALUE FROM NODE_ATTRIBUTES")
+    assert filtered(*lines) == lines
+
+
 def test_later_trace_of_the_same_run_becomes_one_line() -> None:
     warning = f"{_AT} WARNING Failed to process a request"
     assert filtered(_EVENT, *_FULL, warning, *_OTHER, _EVENT, "a text") == [

@@ -79,7 +79,7 @@ def test_a_sites_storage_with_a_monitor_serves_by_a_token_starts_again_and_ends_
         client.close()
 
         parent = psutil.Process(process.pid)
-        agent = next(each for each in parent.children() if each.cmdline()[-1] == "agent")
+        agent = next(each for each in parent.children() if each.cmdline()[-1] == "storage_agent")
         ignite = next(each for each in parent.children() if "java" in each.name())
         addresses = {each.laddr.ip for each in ignite.net_connections() if each.status == "LISTEN"}
         assert all(address.removeprefix("::ffff:").startswith("127.") for address in addresses), (

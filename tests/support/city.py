@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from deploy.image import name_of_role
 from fog_emulation.fog_trust import FOLDER
 from fog_emulation.services import ComposeService
-from tests.support.emulated_fogs import ROOT, EmulatedFog, FogFile, running_fog
+from tests.support.emulated_fogs import IMAGE, ROOT, EmulatedFog, FogFile, running_fog
 
 INSIGHTS = ROOT / "examples" / "city.insights"
 EDGES = ("edge-1", "edge-2")
@@ -24,12 +25,24 @@ CITY = FogFile(
 )
 """The city with fewer replicas: two cores compute four sites without lag."""
 
+ROLES = {
+    "storage-cloud": "storage", "region": "storage", "worker-cloud": "worker", "enabler": "enabler"
+}  # fmt: skip
+"""Service -> the role whose image suffices for it."""
+
 
 @contextmanager
-def running_city(name: str, rate: int = 200, vehicles: int | None = None) -> Iterator[EmulatedFog]:
-    """Run the city within the ``with``; yields the city."""
+def running_city(
+    name: str, rate: int = 200, vehicles: int | None = None, *, with_role_images: bool = False
+) -> Iterator[EmulatedFog]:
+    """Run the city within the ``with``; yields the city.
+
+    ``with_role_images``: whether the services of one role run in the image of this role.
+    """
 
     def adapt(services: dict[str, ComposeService]) -> None:
+        for service, role in ROLES.items() if with_role_images else ():
+            services[service] = replace(services[service], image=name_of_role(IMAGE, role))
         words = [word for word in services["buses"].command or [] if "{edge-3." not in word]
         command = [f"--rate={rate}" if word.startswith("--rate=") else word for word in words]
         if vehicles is not None:

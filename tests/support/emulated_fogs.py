@@ -1,7 +1,7 @@
 """Fogs of Fogify files in containers, for tests and benchmarks: real images, real links."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from analytics.client.enabler import EnablerClient
+from deploy.image import NAME as IMAGE
+from deploy.image import ROLES, ROOT, name_of_role
 from fog_emulation import model
 from fog_emulation.backend import start_fog
 from fog_emulation.docker_backend import DockerBackend
@@ -19,7 +21,7 @@ from fog_emulation.fog_trust import FogTrust, trust_folder
 from fog_emulation.plan import plan
 from fog_emulation.scenario import EffectOutcome, run_scenario
 from fog_emulation.services import ComposeService, load_services
-from fog_emulation.timetable import ScenarioStep, timetable
+from fog_emulation.timetable import ScenarioStep, StopNode, timetable
 from grammar import ast, parse
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
@@ -29,28 +31,47 @@ from tests.oracle.sql import POINTS
 from tests.oracle.stored_points import compact_key, expected_values
 from tests.support.conditions import eventually
 
-ROOT = Path(__file__).parents[2]
-IMAGE = os.environ.get("MISTBOW_IMAGE", "mistbow")
 TRUST = FogTrust(ROOT / ".mistbow" / "compose")
 
 
-def _image_is_there() -> bool:
+def _images_are_there(*names: str) -> bool:
     try:
         with closing(docker.from_env()) as client:
-            return bool(client.images.list(IMAGE))
+            return all(client.images.list(name) for name in names)
     except docker.errors.DockerException:
         return False
 
 
+def daemon_runs() -> bool:
+    """Return whether a Docker daemon answers."""
+    try:
+        with closing(docker.from_env()) as client:
+            return bool(client.ping())
+    except docker.errors.DockerException:
+        return False
+
+
+NEED_DOCKER = pytest.mark.skipif(
+    "MISTBOW_NEEDS_DOCKER" not in os.environ and not daemon_runs(),
+    reason="needs a Docker daemon",
+)
+
 NEED_IMAGE = [
     pytest.mark.skipif(
-        "MISTBOW_NEEDS_DOCKER" not in os.environ and (os.geteuid() != 0 or not _image_is_there()),
+        "MISTBOW_NEEDS_DOCKER" not in os.environ
+        and (os.geteuid() != 0 or not _images_are_there(IMAGE)),
         reason="needs root, a Docker daemon and the image: make images",
     ),
     pytest.mark.alone,
     pytest.mark.timeout(900),
 ]
 """The marks of tests that run a fog of the image."""
+
+NEED_ROLE_IMAGES = pytest.mark.skipif(
+    "MISTBOW_NEEDS_DOCKER" not in os.environ
+    and not _images_are_there(*(name_of_role(IMAGE, role) for role in ROLES)),
+    reason="needs the images of the roles: make role-images",
+)
 
 Adapt = Callable[[dict[str, ComposeService]], None]
 
@@ -154,10 +175,10 @@ class EmulatedFog:
         """Run a scenario; return the outcomes of its actions, with their times."""
         return run_scenario(self.backend, self.steps(scenario))
 
-    def points(self) -> pa.Table:
-        """Return the points of all sites as a table (``POINTS``) without late points."""
+    def points(self, sites: Collection[str]) -> pa.Table:
+        """Return the points of some sites as a table (``POINTS``) without late points."""
         tables = []
-        for site in self.file.sites:
+        for site in sites:
             agent = self.agent(site)
             table = agent.read("raw").table
             frontier_before = pa.repeat(pa.scalar(0, pa.int64()), table.num_rows)
@@ -175,8 +196,21 @@ class EmulatedFog:
             client.close()
         return {row.insight for row in rows if not row.missing} == insights
 
-    def check_results(self, deployment: str, text: str, first: int, end: int) -> bool:
-        """Assert that the results with times in (``first``, ``end``] equal those of the oracle."""
+    def killed_sites(self, outcomes: Collection[EffectOutcome]) -> set[str]:
+        """Return the sites of the nodes that a scenario killed; their points are gone."""
+        sites = {node: site for site, (node, _) in self.file.sites.items()}
+        effects = (each.effect for each in outcomes)
+        killed = [each.node for each in effects if isinstance(each, StopNode)]
+        # A node that a scenario added has the name of its site.
+        return {sites.get(node, node) for node in killed}
+
+    def check_results(
+        self, deployment: str, text: str, first: int, end: int, killed: Collection[str] = ()
+    ) -> int:
+        """Assert that the results with times in (``first``, ``end``] equal those of the oracle.
+
+        ``killed``: sites whose results are not compared. Returns the number of compared results.
+        """
         client = self.enabler()
         try:
             rows = client.results(deployment, limit=100_000).results
@@ -184,14 +218,17 @@ class EmulatedFog:
             raise AssertionError(error.message) from error
         finally:
             client.close()
-        assert max(row.ts for row in rows) >= end + 10_000
-        assert not [row for row in rows if row.missing and row.ts <= end]
+        latest = max(row.ts for row in rows)
+        assert latest >= end + 10_000, f"the latest result is of {latest - end} ms after the end"
+        partial = [row for row in rows if {*row.missing} - {*killed} and row.ts <= end]
+        assert not partial, (len(partial), partial[0], partial[-1])
         found = {
             (row.insight, compact_key(row.key), row.ts): row.value
             for row in rows
-            if row.value is not None and first < row.ts <= end
+            if row.value is not None and first < row.ts <= end and row.key.get("site") not in killed
         }
-        right = expected_values(text, self.points(), first, end)
+        sites = [site for site in self.file.sites if site not in killed]
+        right = expected_values(text, self.points(sites), first, end)
         assert found.keys() == right.keys(), (
             sorted(found.keys() - right.keys())[:5],
             sorted(right.keys() - found.keys())[:5],
@@ -202,10 +239,14 @@ class EmulatedFog:
             if found[identity] != pytest.approx(value, rel=1e-9, abs=1e-9)
         }
         assert not unlike, (len(unlike), len(right), sorted(unlike.items())[:5])
-        return True
+        return len(right)
 
-    def check_scenario(self, scenario: str, text: str) -> None:
-        """Deploy insights, run a scenario, and compare the results with those of the oracle."""
+    def check_scenario(self, scenario: str, text: str, at_least_s: float = 0) -> int:
+        """Deploy insights, run a scenario, and compare the results with those of the oracle.
+
+        ``at_least_s``: the least time for which results are compared, from the first one. Returns
+        the number of compared results.
+        """
         eventually(self.serves, timeout=180, what="the enabler serves")
         eventually(self.has_joined, timeout=180, what="the fabric has all sites and workers")
         insights = {
@@ -217,15 +258,22 @@ class EmulatedFog:
             lambda: self.is_complete(deployment, insights),
             timeout=180,
             what="a result of each insight that lacks no site",
+            pause=0.5,
         )
         first = max(insight.first_tick for insight in client.show(deployment).insights)
         client.close()
-        assert not [each for each in self.run(scenario) if each.error]
-        end = system_clock()
+        outcomes = self.run(scenario)
+        assert not [each for each in outcomes if each.error]
+        until = first + round(at_least_s * 1000)
         eventually(
-            lambda: self.check_results(deployment, text, first, end),
+            lambda: system_clock() >= until, timeout=at_least_s + 1, what="the time", pause=0.5
+        )
+        end, killed = system_clock(), self.killed_sites(outcomes)
+        return eventually(
+            lambda: self.check_results(deployment, text, first, end, killed),
             timeout=180,
             what="all results are as the oracle's",
+            pause=1,
         )
 
 

@@ -6,15 +6,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
-from mistbow.tls import TlsFiles, server_context
+from mistbow.http.tls_protocol import serve_tls
+from mistbow.tls import TlsFiles
 from tests.support.conditions import eventually
 
 
 @contextmanager
 def served(
-    app: FastAPI, port: int = 0, tls: TlsFiles | None = None, **options: Any
+    app: ASGIApp, port: int = 0, tls: TlsFiles | None = None, **options: Any
 ) -> Iterator[str]:
     """Serve an application on loopback; yield its URL (always http, unless ``tls``).
 
@@ -25,8 +26,7 @@ def served(
         app, host="127.0.0.1", port=port, log_config=None, timeout_graceful_shutdown=1, **options
     )
     if tls is not None:
-        config.load()
-        config.ssl = server_context(tls)
+        serve_tls(config, tls)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

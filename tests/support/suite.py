@@ -14,6 +14,7 @@ from analytics.client.enabler import EnablerClient
 from analytics.client.worker import WorkerClient
 from ignite_server.ports import free_ports
 from mistbow.client.agent import AgentClient
+from suite.processes import PACKAGES
 from suite.settings import RunSettings
 from tests.support.conditions import eventually
 
@@ -54,7 +55,7 @@ class Suite:
                 continue
             if service == "ignite" and any("CommandLineStartup" in word for word in words):
                 return child
-            if words[-2:] == ["command_line.app", service]:
+            if words[-2:] == ["-m", PACKAGES.get(service)]:
                 return child
         raise AssertionError(f"no process of {service}")
 
@@ -74,7 +75,7 @@ def running_suite(home: Path, insights: Path) -> Iterator[Suite]:
     for name, port in ports.items():
         argv += [f"--{name}-port", str(port)]
     home.mkdir(parents=True, exist_ok=True)
-    # The suite hides its files itself, whatever it finds.
+    # The suite restricts the modes of its files itself.
     home.chmod(0o777)
     with (home / "run.txt").open("ab") as output:
         process = psutil.Popen(argv, stdout=output, stderr=subprocess.STDOUT, umask=0)

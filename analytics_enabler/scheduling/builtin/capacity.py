@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from analytics_enabler.scheduling.builtin.eligibility import eligible_nodes
+from analytics_enabler.scheduling.builtin.eligibility import eligible_nodes, is_only_confined
 from analytics_enabler.scheduling.model.jobs import Job, Placement, Refusal, Task
 from analytics_enabler.scheduling.model.snapshot import Fog
 
@@ -121,13 +121,15 @@ def refusals(jobs: Iterable[Job], fog: Fog, placement: Placement) -> Iterator[Re
                     yield Refusal(job=job.id, task=task.id, node=node, reason=reason)
             if used or any(shortages.values()):
                 continue
-            reason = "not enough capacity for the whole job" if nodes else _no_eligible_node(task)
-            yield Refusal(job=job.id, task=task.id, reason=reason)
+            why = "not enough capacity for the whole job" if nodes else _no_node(task, fog)
+            yield Refusal(job=job.id, task=task.id, reason=why)
 
 
-def _no_eligible_node(task: Task) -> str:
+def _no_node(task: Task, fog: Fog) -> str:
     conditions = [] if task.pinned is None or task.remotely_readable else [f"site={task.pinned}"]
     conditions += [f"{label}={value}" for label, value in sorted(task.labels.items())]
     conditions += [f"the operator {operator}" for operator in task.operators]
     conditions += [f"{task.clock_mhz:g} MHz"] if task.clock_mhz else []
-    return f"no node with {', '.join(conditions)}" if conditions else "no node"
+    found = f"no node with {', '.join(conditions)}" if conditions else "there is no node"
+    is_confined = any(is_only_confined(task, node) for node in fog.nodes)
+    return f"{found} that may use the sites {', '.join(task.sites)}" if is_confined else found

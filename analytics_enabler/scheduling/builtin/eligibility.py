@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+import msgspec
+
 from analytics_enabler.scheduling.model.jobs import Job, Placement, Task, data_latency_ms
 from analytics_enabler.scheduling.model.snapshot import Fog, Node
 
@@ -75,6 +77,13 @@ def _misfit(task: Task, node: Node) -> str | None:
     if node.clock_mhz < task.clock_mhz:
         return f"{task.clock_mhz:g} MHz needed, it has {node.clock_mhz:g}"
     return None
+
+
+def is_only_confined(task: Task, node: Node) -> bool:
+    """Return whether a node does not fit a task only because it is confined to its own site."""
+    if not node.own_site_only or _misfit(task, node) is None:
+        return False
+    return _misfit(task, msgspec.structs.replace(node, own_site_only=False)) is None
 
 
 def reads_no_data(job: Job, nodes: NodeByTask) -> bool:

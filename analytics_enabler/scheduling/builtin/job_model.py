@@ -47,6 +47,20 @@ def retain_running(job: Job, current: Placement, table: NodesTable) -> NodeByTas
     return nodes
 
 
+def release(job: Job, nodes: NodeByTask, table: NodesTable) -> None:
+    """Return the demand of the placed tasks of a job to the free capacity."""
+    for task in job.tasks:
+        if task.id in nodes:
+            table.release(task, table.index[nodes[task.id]])
+
+
+def running_nodes(job: Job, current: Placement, table: NodesTable) -> NodeByTask:
+    """Return task -> node for the running tasks that fit on their nodes, without allocations."""
+    nodes = retain_running(job, current, table)
+    release(job, nodes, table)
+    return nodes
+
+
 def must_stay(job: Job, current: Placement, running: NodeByTask) -> bool:
     """Return whether running tasks move only if they must: the job moved recently, or lost a node.
 

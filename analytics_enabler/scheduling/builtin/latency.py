@@ -19,7 +19,9 @@ from analytics_enabler.scheduling.builtin.job_model import (
     Numbers,
     must_stay,
     no_amounts,
+    release,
     retain_running,
+    running_nodes,
 )
 from analytics_enabler.scheduling.builtin.migration import MIN_GAIN_MS
 from analytics_enabler.scheduling.builtin.nodes_table import NodesTable
@@ -96,35 +98,49 @@ class Latency:
     def schedule(self, jobs: tuple[Job, ...], fog: Fog, current: Placement) -> Decision:
         """Place the jobs one by one, each within the capacity that earlier jobs do not use.
 
-        If an even spread of the tasks is clearly better, the jobs are placed again, starting from
-        this spread.
+        If an even spread of the tasks is clearly better, the jobs are placed again, each within the
+        capacity that this spread leaves free for it.
         """
         jobs = tuple(by_priority(jobs, current))
         hysteresis = self._hysteresis if current.of(jobs).assignments else _ANY_GAIN
         placement = _place_jobs(jobs, fog, current, hysteresis)
         present, least = _cost(jobs, fog, placement), sum(_least_path_ms(job, fog) for job in jobs)
-        if any(job.stays for job in jobs) or not hysteresis.is_exceeded((0, least), present):
-            return Decision(placement, tuple(refusals(jobs, fog, placement)))
-        # The first job may take capacity that others need more; then start from an even spread.
-        even = as_placement(spread(jobs, fog, current))
-        if hysteresis.is_exceeded(_cost(jobs, fog, even), present):
-            placement = _place_jobs(jobs, fog, even, _ANY_GAIN)
+        if hysteresis.is_exceeded((0, least), present):
+            # The first job may take capacity that others need more; then start from an even spread.
+            even = as_placement(spread(jobs, fog, current))
+            if hysteresis.is_exceeded(_cost(jobs, fog, even), present):
+                other = _place_jobs(jobs, fog, even, hysteresis, actual=current)
+                if hysteresis.is_exceeded(_cost(jobs, fog, other), present):
+                    placement = other
         return Decision(placement, tuple(refusals(jobs, fog, placement)))
 
 
 def _place_jobs(
-    jobs: Sequence[Job], fog: Fog, start: Placement, hysteresis: _Hysteresis
+    jobs: Sequence[Job],
+    fog: Fog,
+    start: Placement,
+    hysteresis: _Hysteresis,
+    actual: Placement | None = None,
 ) -> Placement:
+    """Return the placement of the jobs, one by one, beside the nodes in ``start`` of later jobs.
+
+    ``actual``: the nodes that run the tasks, if ``start`` is only a proposal; None: those in
+    ``start``.
+    """
     table = NodesTable(fog, jobs)
     amounts = no_amounts(table)
-    running = {job.id: retain_running(job, start, table) for job in jobs}
+    retained = {job.id: retain_running(job, start, table) for job in jobs}
+    running = {job for job, _ in (start if actual is None else actual).by_task}
     nodes: dict[str, NodeByTask] = {}
     for job in jobs:
-        for task in job.tasks:
-            if task.id in running[job.id]:
-                table.release(task, table.index[running[job.id][task.id]])
-        model = JobModel(job, table, amounts, running[job.id])
-        least = _NO_GAIN if must_stay(job, start, running[job.id]) else hysteresis
+        release(job, retained[job.id], table)
+        current, here, least = start, retained[job.id], hysteresis
+        if actual is not None and job.id in running:
+            current, here = actual, running_nodes(job, actual, table)
+        elif actual is not None:
+            least = _ANY_GAIN
+        model = JobModel(job, table, amounts, here)
+        least = _NO_GAIN if must_stay(job, current, here) else least
         placed = _place_job(model, least, _STEPS // len(jobs))
         model.allocate(placed)
         nodes[job.id] = model.names(placed)

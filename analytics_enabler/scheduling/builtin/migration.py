@@ -19,7 +19,9 @@ from analytics_enabler.scheduling.builtin.job_model import (
     JobModel,
     Numbers,
     must_stay,
+    release,
     retain_running,
+    running_nodes,
 )
 from analytics_enabler.scheduling.builtin.nodes_table import NodesTable
 from analytics_enabler.scheduling.builtin.objective import Found, Objective, find
@@ -75,7 +77,7 @@ def place(jobs: Sequence[Job], fog: Fog, current: Placement, method: Method) -> 
     if _could_place_more(jobs, fog, placement):
         even = as_placement(spread(jobs, fog, current))
         if len(even.by_task) > len(placement.by_task):
-            found = _place_jobs(jobs, fog, even, method, starts_new=True)
+            found = _place_jobs(jobs, fog, even, method, running=running, actual=current)
             placement = _placement(jobs, fog, found)
     rounds = _MAX_ROUNDS if len(jobs) > 1 and len(current.by_task) < len(placement.by_task) else 0
     for _ in range(rounds):
@@ -115,25 +117,28 @@ def _place_jobs(
     start: Placement,
     method: Method,
     *,
-    starts_new: bool = False,
     running: Set[str] = frozenset(),
+    actual: Placement | None = None,
 ) -> dict[str, Found | None]:
     """Return job id -> its placement.
 
-    ``starts_new``: whether ``start`` is only a proposal, whose tasks do not run yet.
     ``running``: the jobs with running tasks, for which small differences of paths do not count.
+    ``actual``: the nodes that run the tasks, if ``start`` is only a proposal, whose capacity is
+    reserved for each job until the job is placed; None: the nodes in ``start``.
     """
     table = NodesTable(fog, jobs)
     amounts = method.amounts(table)
     retained = {job.id: retain_running(job, start, table) for job in jobs}
     found: dict[str, Found | None] = {}
     for job in jobs:
-        for task in job.tasks:
-            if task.id in retained[job.id]:
-                table.release(task, table.index[retained[job.id][task.id]])
-        model = JobModel(job, table, amounts, retained[job.id])
-        stays = must_stay(job, start, retained[job.id])
-        if starts_new or all(node == NOWHERE for node in model.current):
+        release(job, retained[job.id], table)
+        is_proposed = actual is not None and job.id not in running
+        if actual is None or is_proposed:
+            current, nodes = start, retained[job.id]
+        else:
+            current, nodes = actual, running_nodes(job, actual, table)
+        model, stays = JobModel(job, table, amounts, nodes), must_stay(job, current, nodes)
+        if is_proposed or all(node == NOWHERE for node in model.current):
             each = find(method.objective(job), model, None, method.heuristics)
         else:
             min_gain_ms = MIN_GAIN_MS if job.id in running else 0.0

@@ -1,1 +1,1 @@
-"""The cost model: estimates the demand of fragments from what running fragments take."""
+"""The cost model: estimates the demand of fragments from the usage of running fragments."""

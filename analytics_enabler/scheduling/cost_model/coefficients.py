@@ -22,6 +22,8 @@ INITIAL_CPU_S: Mapping[str, float] = {
     "window_point": 1e-6,
     "insight": 1e-3,
     "measure": 1e-4,
+    "forecast": 0.015,
+    "operator": 1e-4,
     "result": 3e-5,
 }
 """The CPU time (s) of a unit of work on the reference machine; see ``work.Work``."""

@@ -91,7 +91,7 @@ class CostModel:
 
     def check_core_s(self, worker: str | None = None) -> float:
         """Return the CPU time (s) of the check of one point on a worker; None: the mean worker."""
-        return self._check_s * self._slowness(worker)
+        return self._check_s * self.slowness(worker)
 
     def learn(self, now_s: float) -> None:
         """Fit the coefficients to the observations, with exponential smoothing."""
@@ -141,7 +141,7 @@ class CostModel:
 
     def estimate(self, fragment: Fragment, work: Work, worker: str | None = None) -> FragmentCost:
         """Return the estimated cost of a fragment on a worker; None: on the mean worker."""
-        scale = self._slowness(worker)
+        scale = self.slowness(worker)
         return FragmentCost(
             cores=max(total(work.cpu, self._cpu_s) * scale, _MIN_CORES),
             memory_mb=demand_of(fragment).memory_mb,
@@ -150,7 +150,7 @@ class CostModel:
             check_core_s=self.check_core_s(worker) if reads_points(fragment) else None,
         )
 
-    def _slowness(self, worker: str | None) -> float:
+    def slowness(self, worker: str | None) -> float:
         """Return the CPU time of a worker relative to the reference; None: the mean worker."""
         names = [worker] if worker in self._speeds else list(self._speeds)
         slowness = [self._factors.get(name, 1.0) / self._speeds[name] for name in names if name]

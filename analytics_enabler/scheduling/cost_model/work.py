@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from analytics.plan.expressions import Measure
+from analytics.plan.expressions import Measure, TickSeries, walk
 from analytics.plan.fragments import Fragment, Merge, Partial
-from analytics.plan.functions import Function, spec_of
+from analytics.plan.functions import AnyFunction, Function, UserOperator, spec_of
 from analytics.plan.nodes import Pane, Plan, Window, expressions_of
 from analytics.plan.point_aggregates import history_windows
 from analytics_enabler.catalogue import AnySeries, SeriesIndex
@@ -22,6 +22,9 @@ from analytics_enabler.scheduling.driver.traffic import (
     matching_series,
     sampled_share,
 )
+
+_FUNCTION_KINDS = ("measure", "forecast", "operator")
+"""The kinds of functions, by the cost of a value."""
 
 POINT_KINDS = frozenset({"point", "routed", "carried", "window_point"})
 """The kinds whose units are proportional to the points per second."""
@@ -45,9 +48,11 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     The kinds of CPU time: ``fragment``: 1; ``batch``: micro-batches; ``point``: points or panes
     that are read; ``routed``: points × panes; ``pane``: panes that close; ``carried``: points in
     panes; ``source``: micro-batches × sites of a merge; ``window``: panes that are merged;
-    ``window_point``: points in windows; ``insight``: ticks of insights; ``measure``: keys ×
-    functions that need points; ``result``: results. The kinds of bytes: ``append``, ``pane``,
-    ``carried``, ``result``.
+    ``window_point``: points in windows; ``insight``: ticks of insights; ``measure``: values of
+    functions that need points; ``forecast``: forecasts, each of which takes as long as a hundred
+    other values; ``operator``: values of operators of other packages, whose cost is unknown before
+    they run; ``result``: results. The kinds of bytes: ``append``, ``pane``, ``carried``,
+    ``result``.
     """
 
     cpu: Mapping[str, float]
@@ -95,6 +100,7 @@ def work_of(fragment: Fragment, series: AnySeries, rates: SeriesRates) -> Work:
         written["pane"], written["carried"] = made["pane"], made["carried"]
     else:
         cpu.update(_window_work(fragment.plan, here, rates))
+        cpu.update(_function_work(fragment.plan, here, rates))
         written["result"] = cpu["result"]
     return Work(cpu=dict(cpu), written=dict(written))
 
@@ -129,7 +135,7 @@ def _carried_points(pane: Pane, series: SeriesIndex, rates: SeriesRates) -> floa
 def _window_work(plan: Plan, series: SeriesIndex, rates: SeriesRates) -> dict[str, float]:
     panes = {pane.id: pane for pane in plan.panes}
     with_history = history_windows(plan)
-    work = dict.fromkeys(("window", "window_point", "insight", "measure"), 0.0)
+    work = dict.fromkeys(("window", "window_point"), 0.0)
     for window in plan.windows:
         pane = panes[window.pane]
         ticks, keys = 1000 / window.every_ms, key_count(pane, series)
@@ -139,16 +145,42 @@ def _window_work(plan: Plan, series: SeriesIndex, rates: SeriesRates) -> dict[st
         if "points" in window.contents:
             carried = _carried_points(pane, series, rates)
             work["window_point"] += ticks * carried * span_ms / 1000
-    windows = {window.id: window for window in plan.windows}
-    for insight in plan.insights:
-        work["insight"] += 1000 / insight.every_ms
-        for node in expressions_of(insight):
-            if isinstance(node, Measure) and _needs_points(node, windows[node.window]):
-                keys = key_count(panes[windows[node.window].pane], series)
-                work["measure"] += keys * 1000 / insight.every_ms
+    work["insight"] = sum(1000 / insight.every_ms for insight in plan.insights)
     points = _points_per_s(plan.panes, series, rates)
     work["result"] = estimate_results(plan, series, points) or 0.0
     return work
+
+
+def _function_work(plan: Plan, series: SeriesIndex, rates: SeriesRates) -> dict[str, float]:
+    """Return the values per second of functions that need points, or values at several ticks."""
+    panes = {pane.id: pane for pane in plan.panes}
+    windows = {window.id: window for window in plan.windows}
+    pane_of = {id: panes[window.pane] for id, window in windows.items()}
+    work = dict.fromkeys(_FUNCTION_KINDS, 0.0)
+    for insight in plan.insights:
+        ticks = 1000 / insight.every_ms
+        for node in expressions_of(insight):
+            match node:
+                case Measure(window=window) if _needs_points(node, windows[window]):
+                    if insight.each_point:
+                        nth = 1 if insight.counted is None else insight.counted.every
+                        values = _points_per_s([pane_of[window]], series, rates) / nth
+                    else:
+                        values = key_count(pane_of[window], series) * ticks
+                case TickSeries(by=by):
+                    reads = (each.window for each in walk(node) if isinstance(each, Measure))
+                    first = next(reads, None) if by else None
+                    values = ticks * (1 if first is None else key_count(pane_of[first], series))
+                case _:
+                    continue
+            work[_kind(node.function)] += values
+    return work
+
+
+def _kind(function: AnyFunction) -> str:
+    if isinstance(function, UserOperator):
+        return "operator"
+    return "forecast" if function == "FORECAST" else "measure"
 
 
 def _needs_points(measure: Measure, window: Window) -> bool:

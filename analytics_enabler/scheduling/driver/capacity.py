@@ -16,9 +16,8 @@ def fit_running(
 
     The tasks of an overloaded node share its free cores in proportion to their demands, so that no
     new task is placed there, but a rising demand stops no task. Tasks that leave the node do not
-    count. A demand alone refuses no task
-    either: it is at most what the node with the most free cores has, of the nodes at the site of a
-    pinned task.
+    count. A high demand does not make a task unplaceable either: it is limited to the free cores of
+    the largest node (of a pinned task: the largest node at its site).
     """
     most = max((node.cores_free for node in fog.nodes), default=0.0)
     most_at: dict[str | None, float] = {

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from analytics_enabler.scheduling.driver.hysteresis import stabilize
+from analytics_enabler.scheduling.driver.hysteresis import LastingLoss, stabilize
 from analytics_enabler.scheduling.driver.reasons import reasons_of_moves
 from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Assignment, Job, Placement, Refusal
@@ -58,6 +58,7 @@ class PlacementDriver:
         self._clock = clock
         self._settings = settings
         self._fog = Fog(())
+        self._losses = LastingLoss()
         self._decided: tuple[tuple[Job, ...], Fog] | None = None
         self._decided_at = 0
         self._failures: dict[str, _Failure] = {}
@@ -71,11 +72,13 @@ class PlacementDriver:
 
         A new decision is requested if the jobs or the fog have changed since the last decision,
         ``REFRESH_MS`` after the last decision, or when a failed request is due again. Small changes
-        of the fog's figures are ignored. ``current``: the nodes that run the tasks now.
+        of the fog's figures are ignored, as are losses that do not last. ``current``: the nodes
+        that run the tasks now.
         """
-        self._fog = fog = stabilize(fog, self._fog)
-        fog_state = _comparable(fog)
         now = self._clock()
+        self._losses.observe(fog, now)
+        self._fog = fog = stabilize(self._losses.lasting(fog, now), self._fog)
+        fog_state = _comparable(fog)
         jobs = self._with_stays(jobs, now)
         is_fresh = now - self._decided_at < REFRESH_MS
         is_due = any(failure.retry_at <= now for failure in self._failures.values())
@@ -115,12 +118,24 @@ class PlacementDriver:
         return placement
 
     async def preview(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> Outcome:
-        """Return the decision that would be made about the jobs, without putting it in force."""
+        """Return the decision that would be made about the jobs, without putting it in force.
+
+        ``fog``: without losses that do not last (``without_brief_losses``).
+        """
         suspended = {name: failure.problem for name, failure in self._failures.items()}
-        jobs = _with_readers(self._with_stays(jobs, self._clock()), current)
+        jobs = self._with_stays(jobs, self._clock())
         return await asyncio.to_thread(
-            decide, jobs, fog, placement_of(current), self._settings, suspended=suspended
+            decide,
+            _with_readers(jobs, current),
+            fog,
+            placement_of(current),
+            self._settings,
+            suspended=suspended,
         )
+
+    def without_brief_losses(self, fog: Fog) -> Fog:
+        """Return a fog without the losses of links that do not last, which no decision uses."""
+        return self._losses.lasting(fog, self._clock())
 
     def _failure(self, name: str, problem: str, jobs: tuple[Job, ...]) -> _Failure:
         """Return the record of a failed request; its pause doubles with each failure in a row."""

@@ -7,7 +7,7 @@ capacity, the fragments stay, and the worker sheds those of the lowest salience.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -44,6 +44,11 @@ TaskKey = tuple[str, str]
 
 NodesByJob = Mapping[str, Mapping[str, str]]
 
+CoresByTask = Mapping[TaskKey, float]
+"""Task -> the cores that it demands."""
+
+_NO_CORES: CoresByTask = {}
+
 
 @dataclass(frozen=True, slots=True)
 class HotSpot:
@@ -62,14 +67,16 @@ class HotSpot:
 
 
 class Elasticity:
-    """Finds hot spots, and the tasks that leave them; ``adapt`` is called at each look."""
+    """Finds hot spots, and the tasks that leave them; ``adapt`` is called periodically."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._over_since: dict[str, int] = {}
         self._under_since: dict[str, int] = {}
         self._blocked_until: dict[TaskKey, int] = {}
-        self._left: dict[TaskKey, str] = {}
+        self._left: dict[TaskKey, tuple[str, ...]] = {}
+        """Task -> the hot spots that it has left, or leaves."""
+        self._current: NodesByJob = {}
         self.hot_spots: dict[str, HotSpot] = {}
         """Node -> the hot spot that it is."""
         self._reasons: dict[TaskKey, tuple[str, int]] = {}
@@ -80,35 +87,43 @@ class Elasticity:
         """Task -> why it leaves a hot spot, or why it may return."""
         return {key: why for key, (why, _) in self._reasons.items()}
 
-    def adapt(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> list[Job]:
-        """Return the jobs; the tasks that leave a hot spot avoid it.
+    def adapt(
+        self,
+        jobs: Sequence[Job],
+        fog: Fog,
+        current: NodesByJob,
+        present_cores: CoresByTask = _NO_CORES,
+    ) -> list[Job]:
+        """Return the jobs; the tasks that leave a hot spot avoid it, and other hot spots.
 
-        ``current``: job -> task -> the node that runs it.
+        ``current``: job -> task -> the node that runs it. ``present_cores``: the present demands,
+        where they differ from those of the tasks. The latter follow in steps of a quarter, so that
+        noise causes no new decision, and would hide a load of up to a quarter above the limit.
         """
-        now = self._clock()
+        now, self._current = self._clock(), current
         tasks = {(job.id, task.id): task for job in jobs for task in job.tasks}
-        self._left = {
-            key: node for key, node in self._left.items() if key in tasks and node in fog.by_name
-        }
+        self._forget(lambda key, node: key not in tasks or node not in fog.by_name)
         self._reasons = {
             key: each for key, each in self._reasons.items() if key in tasks and each[1] > now
         }
-        used = _used(tasks, current)
+        cores = {key: present_cores.get(key, task.cores) for key, task in tasks.items()}
+        used = _used(cores, current)
         for node in fog.nodes:
-            self._observe(node, used, tasks, now)
+            self._observe(node, used, cores, now)
         gone = self.hot_spots.keys() - fog.by_name.keys()
         self.hot_spots = {name: each for name, each in self.hot_spots.items() if name not in gone}
+        present = _with_cores(jobs, cores) if self.hot_spots else ()
         for name in sorted(self.hot_spots):
-            self._relieve(fog.by_name[name], jobs, fog, current)
+            self._relieve(fog.by_name[name], present, fog, current)
         return self.apply(jobs)
 
     def apply(self, jobs: Sequence[Job]) -> list[Job]:
-        """Return the jobs with what their tasks avoid, without a new look at the nodes."""
+        """Return the jobs with the nodes that their tasks avoid; do not check the nodes again."""
         return [
             msgspec.structs.replace(
                 job,
                 tasks=tuple(
-                    msgspec.structs.replace(task, avoided=(self._left[job.id, task.id],))
+                    msgspec.structs.replace(task, avoided=self._avoided((job.id, task.id)))
                     if (job.id, task.id) in self._left
                     else task
                     for task in job.tasks
@@ -119,6 +134,26 @@ class Elasticity:
             for job in jobs
         ]
 
+    def _avoided(self, key: TaskKey) -> tuple[str, ...]:
+        """Return the nodes that a task avoids: those that it has left, and other hot spots.
+
+        It may stay on a hot spot that it need not leave.
+        """
+        others = self.hot_spots.keys() - {self._node(key)}
+        return tuple(sorted({*self._left[key], *others}))
+
+    def _node(self, key: TaskKey) -> str | None:
+        """Return the node that runs a task."""
+        return self._current.get(key[0], {}).get(key[1])
+
+    def _forget(self, is_over: Callable[[TaskKey, str], bool]) -> None:
+        """Remove (task, node) from the nodes that tasks have left, where ``is_over``."""
+        left = {
+            key: tuple(node for node in nodes if not is_over(key, node))
+            for key, nodes in self._left.items()
+        }
+        self._left = {key: nodes for key, nodes in left.items() if nodes}
+
     def return_unplaced(self, placed: NodesByJob) -> bool:
         """Let tasks stay that no scheduler has placed elsewhere; return whether there are any."""
         unplaced = [key for key in self._left if key[1] not in placed.get(key[0], {})]
@@ -127,12 +162,10 @@ class Elasticity:
             self._blocked_until[key] = self._clock() + BLOCK_MS
         return bool(unplaced)
 
-    def _observe(
-        self, node: Node, used: Mapping[str, float], tasks: Mapping[TaskKey, Task], now: int
-    ) -> None:
+    def _observe(self, node: Node, used: Mapping[str, float], cores: CoresByTask, now: int) -> None:
         name, free = node.name, max(node.cores_free, 1e-6)
         demanded = used.get(name, 0.0)
-        away = sum(tasks[key].cores for key, former in self._left.items() if former == name)
+        away = sum(cores[key] for key in self._away(name))
         is_over = demanded > HOT_LOAD * free and demanded > 0
         is_under = demanded + away < COOL_LOAD * free
         _note(self._over_since, name, now, is_true=is_over)
@@ -146,10 +179,19 @@ class Elasticity:
     def _end(self, node: str, now: int) -> None:
         del self.hot_spots[node]
         seconds = (now - self._under_since[node]) // 1000
-        for key in [key for key, former in self._left.items() if former == node]:
-            del self._left[key]
+        for key in self._away(node):
             why = f"the worker {node} has had free capacity for {seconds} s"
             self._reasons[key] = why, now + REASON_MS
+        self._forget(lambda _, left: left == node)
+
+    def _away(self, node: str) -> list[TaskKey]:
+        """Return the tasks that have left a node, and run elsewhere.
+
+        A task whose move is not decided yet still counts among the tasks of the node.
+        """
+        return [
+            key for key, nodes in self._left.items() if node in nodes and self._node(key) != node
+        ]
 
     def _relieve(self, hot: Node, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> None:
         """Select the smallest set of tasks that leave a hot spot, if other nodes have capacity."""
@@ -161,9 +203,12 @@ class Elasticity:
                 if node in fog.by_name:
                     free.allocate(task, node)
         excess = hot.cores_free - free.cores(hot.name) - TARGET_LOAD * hot.cores_free
-        away = [key for key, former in self._left.items() if former == hot.name]
         # Those that have been chosen still run here, until the schedulers have moved them.
-        moving = {key for key in away if current.get(key[0], {}).get(key[1]) == hot.name}
+        moving = {
+            key
+            for key, nodes in self._left.items()
+            if hot.name in nodes and self._node(key) == hot.name
+        }
         allowed = candidate_nodes(jobs, fog, placement)
         here = [
             (job, task)
@@ -193,19 +238,32 @@ class Elasticity:
             if target is None:
                 continue
             free.allocate(task, target)
-            self._left[key] = hot.name
+            self._left[key] = (*self._left.get(key, ()), hot.name)
             self._reasons[key] = str(self.hot_spots[hot.name]), now + REASON_MS
             excess -= task.cores
 
 
-def _used(tasks: Mapping[TaskKey, Task], current: NodesByJob) -> dict[str, float]:
+def _used(cores: CoresByTask, current: NodesByJob) -> dict[str, float]:
     """Return node -> the cores that its tasks demand."""
     used: dict[str, float] = defaultdict(float)
-    for (job, name), task in tasks.items():
-        node = current.get(job, {}).get(name)
+    for (job, task), demanded in cores.items():
+        node = current.get(job, {}).get(task)
         if node is not None:
-            used[node] += task.cores
+            used[node] += demanded
     return used
+
+
+def _with_cores(jobs: Sequence[Job], cores: CoresByTask) -> list[Job]:
+    """Return the jobs, whose tasks demand these cores."""
+    return [
+        msgspec.structs.replace(
+            job,
+            tasks=tuple(
+                msgspec.structs.replace(task, cores=cores[job.id, task.id]) for task in job.tasks
+            ),
+        )
+        for job in jobs
+    ]
 
 
 def _note(since: dict[str, int], name: str, now: int, *, is_true: bool) -> None:

@@ -24,8 +24,41 @@ BANDWIDTH_STEP = 0.3
 CHARGE_STEP = 0.05
 """The smallest change of a battery's charge that causes a decision, as a share of its capacity."""
 
+LASTING_LOSS_MS = 90_000
+"""The time (ms) after which the loss of a link counts.
+
+The figure covers the last minute. So a single outage, such as the restart of an agent, ends before.
+"""
+
 NEXT_CHARGE_STEP_S = 600.0
 """The smallest change of the time (s) until a battery is charged that causes a decision."""
+
+
+class LastingLoss:
+    """Removes losses that have not lasted for ``LASTING_LOSS_MS`` from the links of a fog."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, str], int] = {}
+        """(source, target) -> the time (ms) since which a link has lost requests."""
+
+    def observe(self, fog: Fog, now: int) -> None:
+        """Note which links lose requests at a time (ms)."""
+        lossy = [(link.source, link.target) for link in fog.links if link.loss > 0]
+        self._since = {ends: self._since.get(ends, now) for ends in lossy}
+
+    def lasting(self, fog: Fog, now: int) -> Fog:
+        """Return a fog with only the lasting losses."""
+        if all(link.loss == 0 for link in fog.links):
+            return fog
+        return msgspec.structs.replace(
+            fog, links=tuple(self._lasting_link(link, now) for link in fog.links)
+        )
+
+    def _lasting_link(self, link: Link, now: int) -> Link:
+        since = self._since.get((link.source, link.target), now)
+        if link.loss == 0 or now - since >= LASTING_LOSS_MS:
+            return link
+        return msgspec.structs.replace(link, loss=0.0)
 
 
 def stabilize(fog: Fog, former: Fog) -> Fog:

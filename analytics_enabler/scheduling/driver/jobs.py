@@ -33,7 +33,7 @@ def job_of(
 ) -> Job:
     """Return the job of a group with these tasks; ``sink``: the site that receives the results.
 
-    ``cost_of``: returns the demand of each task. Traffic that it does not know is estimated from
+    ``cost_of``: returns the demand of each task. Traffic that is missing there is estimated from
     ``series``, the series at all sites.
     """
     confined = group.options.confined

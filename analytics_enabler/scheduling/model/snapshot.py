@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 
 from mistbow.fabric import Position, Power, check_battery
 
+RETRY_MS = 2000.0
+"""The time (ms) after which a request counts as lost, and is repeated."""
+
+_MAX_LOSS = 0.99
+
 
 class Battery(msgspec.Struct, frozen=True, kw_only=True):
     """The battery of a node: its capacity and its charge (Wh).
@@ -89,7 +94,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 class Link(msgspec.Struct, frozen=True, kw_only=True):
     """One direction of a measured connection between two sites or nodes.
 
-    ``bandwidth_mbps``: in Mbit/s; None: unknown. ``loss``: the share of packets that are lost.
+    ``bandwidth_mbps``: in Mbit/s; None: unknown. ``loss``: the share of requests that are lost.
     """
 
     source: str
@@ -109,6 +114,18 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
                 f"link {self.source} → {self.target}: the loss must be from 0 to 1 "
                 f"(got {self.loss})"
             )
+
+    @property
+    def delay_ms(self) -> float:
+        """The latency (ms) with the expected time of the repetitions of lost requests.
+
+        The number of repetitions has a geometric distribution.
+
+        >>> [Link(source="a", target="b", latency_ms=20, loss=p).delay_ms for p in (0.0, 0.2, 1.0)]
+        [20.0, 520.0, 198020.0]
+        """
+        loss = min(self.loss, _MAX_LOSS)
+        return self.latency_ms + round(loss / (1 - loss) * RETRY_MS, 3)
 
 
 class SourceQuality(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,7 +239,8 @@ class Fog(msgspec.Struct, frozen=True, dict=True):
     def latency_ms(self, source: str, target: str) -> float:
         """Return the latency in ms of the fastest path from a node or site to another.
 
-        Without a path, the latency is ``inf``.
+        It is the sum of the delays of the links, with the repetitions of lost requests. Without a
+        path, the latency is ``inf``.
 
         >>> edge = Node(name="e", site="edge", cores=1, cores_free=1, memory_mb=9, memory_free_mb=9)
         >>> fog = Fog((edge,), (Link(source="edge", target="cloud", latency_ms=20),))
@@ -277,7 +295,7 @@ class Fog(msgspec.Struct, frozen=True, dict=True):
         np.fill_diagonal(latencies, 0.0)
         sources = [indices[link.source] for link in self.links]
         targets = [indices[link.target] for link in self.links]
-        np.minimum.at(latencies, (sources, targets), [link.latency_ms for link in self.links])
+        np.minimum.at(latencies, (sources, targets), [link.delay_ms for link in self.links])
         return indices, _all_pairs(latencies)
 
 

@@ -54,8 +54,8 @@ def metrics_with_allow(
 ) -> Iterator[str]:
     """Yield the names that are metrics in the terms of ALLOW on results.
 
-    A name in such a term that is in no key is a metric, and means the current value. If only an
-    attribute of points has this name, and no metric, the name means the attribute.
+    A name in such a term that is not a key attribute is a metric, and means its current value. If
+    only an attribute of points has this name, and no metric, the name means the attribute.
     """
     yield from (stream.metric for stream in metrics_read(insight))
     for term in result_terms:

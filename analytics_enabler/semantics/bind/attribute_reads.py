@@ -18,17 +18,11 @@ from grammar import ast
 
 
 def bind_label(
-    node: ast.Name,
-    source: PointSource,
-    by: tuple[str, ...],
-    diagnostics: Diagnostics,
-    *,
-    is_text: bool,
+    node: ast.Name, source: PointSource, by: tuple[str, ...], diagnostics: Diagnostics
 ) -> LabelRead:
-    """Return the attribute ``node`` at the latest point of ``source``, and warn of it.
+    """Return the attribute ``node`` at the latest point of ``source`` as a number, and warn of it.
 
-    ``by``: the attributes that form the keys. ``is_text``: whether the attribute is compared with a
-    text or a boolean, not with a number.
+    ``by``: the attributes that form the keys.
     """
     diagnostics.warning(
         node.span,
@@ -36,9 +30,8 @@ def bind_label(
         "metric has this name",
         f"If a metric is meant, name it in a function, as in `MAX({node.name})`.",
     )
-    kind: Type = "a text" if is_text else "a number"
-    properties = Properties(kind, frozenset(by), reads=True)
-    return LabelRead(canonical(node.name), source, by, span=node.span, properties=properties)
+    name, properties = canonical(node.name), Properties(keys=frozenset(by), reads=True)
+    return LabelRead(name, source, by, kind="a number", span=node.span, properties=properties)
 
 
 def position_of_text(source: PointSource, by: tuple[str, ...]) -> LabelRead:

@@ -135,13 +135,15 @@ class LabelRead(BoundValue):
     """The value of ``attribute`` at the latest point of ``source`` for each key.
 
     ``by``: the attributes that form the keys. ``longitude``: the attribute with the longitude, if
-    ``attribute`` is a latitude; the value is then a text with both.
+    ``attribute`` is a latitude; the value is then a text with both. ``kind``: only values of this
+    type count; None: all values count, written as texts.
     """
 
     attribute: str
     source: PointSource
     by: tuple[str, ...]
     longitude: str | None = None
+    kind: Type | None = None
 
 
 @dataclass(frozen=True, slots=True)

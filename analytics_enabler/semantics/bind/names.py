@@ -5,11 +5,12 @@ scope of the name. In conditions on results, the meaning depends on the metrics 
 reads in places where only a metric can be named; ``metrics_read`` returns these metrics.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from analytics.plan.attributes import canonical
+from analytics.plan.functions import FUNCTIONS
 from analytics_enabler.semantics.bind.bound_tree import PointSource, Subject
 from analytics_enabler.semantics.bind.symbols import is_of_attributes
 from grammar import ast
@@ -125,6 +126,31 @@ def metrics_with_feed(insight: ast.InsightStatement) -> list[ast.MetricStream]:
         if in_condition:
             return in_condition
     return list(metrics_read(insight))
+
+
+def latest_metrics(statements: Iterable[ast.Statement]) -> frozenset[str]:
+    """Return the metrics that insights may read without a function of points."""
+    return frozenset(
+        name
+        for statement in statements
+        if isinstance(statement, ast.InsightStatement)
+        for name in _without_function(statement)
+    )
+
+
+def _without_function(node: ast.SyntaxNode) -> Iterator[str]:
+    match node:
+        case ast.Name(name):
+            yield name
+        case ast.MetricStream(metric):
+            yield metric
+        case ast.FunctionCall(function, arguments) if function in FUNCTIONS:
+            for each in arguments:
+                if not isinstance(each, ast.Name | ast.MetricStream):
+                    yield from _without_function(each)
+        case _:
+            for child in children(node):
+                yield from _without_function(child)
 
 
 def metrics_in_condition(node: ast.SyntaxNode) -> Iterator[ast.MetricStream]:

@@ -157,7 +157,7 @@ def _constraint(insight: ast.InsightStatement) -> Constraint | None:
     if option is None:
         return None
     return Constraint(
-        # Of the names of this attribute, only one is a label of nodes.
+        # Only one of the names of this attribute is a label of nodes.
         label="node" if canonical(option.key) == "node" else option.key,
         value=_label(option.value),
         count=option.count,

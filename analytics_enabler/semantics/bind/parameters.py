@@ -38,6 +38,13 @@ def bind_parameters(
         kind = "a whole number" if allowed.whole else "a number"
         diagnostics.error(given.span, f"{given.value:g} is not {what}", f"Write {kind} {allowed}.")
         return ()
+    if function == "PERCENTILE" and 0 < given.value < 1:
+        diagnostics.warning(
+            given.span,
+            f"PERCENTILE[{given.value:g}] is near the minimum: only {given.value:g} percent of the "
+            "values are below it",
+            f"If the quantile {given.value:g} is meant, write `PERCENTILE[{100 * given.value:g}]`.",
+        )
     return (given.value,)
 
 

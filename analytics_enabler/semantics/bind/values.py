@@ -41,6 +41,7 @@ from analytics_enabler.semantics.bind.bound_tree import (
     Type,
     Unresolved,
 )
+from analytics_enabler.semantics.bind.label_conditions import with_types
 from analytics_enabler.semantics.bind.names import (
     MetricNames,
     PointScope,
@@ -181,7 +182,7 @@ class ValueBinder:
         """
         subject = Subject(span=value.span, properties=value.properties)
         inner = ResultScope(scope, subject, self.metrics, latest)
-        return [self.condition(term, inner) for term in terms(when)]
+        return [with_types(self.condition(term, inner)) for term in terms(when)]
 
     def _name(self, node: ast.Name, scope: Scope, beside_word: bool) -> BoundValue:
         match role(node.name, scope, beside_word=beside_word):
@@ -197,9 +198,7 @@ class ValueBinder:
                     case ResultScope(values, latest=PointSource() as latest) if (
                         name not in values.labels
                     ):
-                        return bind_label(
-                            node, latest, values.by, self.diagnostics, is_text=beside_word
-                        )
+                        return bind_label(node, latest, values.by, self.diagnostics)
                 return AttributeRead(name, node.name, span=node.span, properties=properties)
             case Role.OWN_METRIC:
                 self.diagnostics.error(
@@ -374,6 +373,9 @@ class ValueBinder:
         hint = f"Write `{call.function}({', '.join('xy'[: symbol.arity])})`."
         if symbol.arity == 1 and len(call.arguments) > 1:
             hint = f"{hint[:-1]}; an insight for each metric has the values of several metrics."
+        match call:
+            case ast.FunctionCall("GEOHASH", (_, _, ast.Number(length))):
+                hint = f"Write the number of characters in brackets: `GEOHASH[{length:g}](x, y)`."
         self.diagnostics.error(
             call.span,
             f"{call.function} takes {takes}, not {given}",

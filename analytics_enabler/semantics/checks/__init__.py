@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator
 
 from analytics_enabler.semantics.bind.bound_tree import BoundInsight
-from analytics_enabler.semantics.checks.attributes import check_attributes
+from analytics_enabler.semantics.checks.attributes import check_attributes, check_unknown_keys
 from analytics_enabler.semantics.checks.context import Context
 from analytics_enabler.semantics.checks.feeds import check_feed
 from analytics_enabler.semantics.checks.keys import check_keys
+from analytics_enabler.semantics.checks.levels import check_latest_of_several, check_sums_of_levels
 from analytics_enabler.semantics.checks.point_spans import check_point_spans
 from analytics_enabler.semantics.checks.reads import check_points, check_reads
 from analytics_enabler.semantics.checks.sampling import check_sampling
@@ -30,8 +31,11 @@ CHECKS: tuple[Callable[[BoundInsight, Context], Iterator[Diagnostic]], ...] = (
     check_sampling,
     check_feed,
     check_attributes,
+    check_unknown_keys,
     check_text_values,
     check_positions,
+    check_latest_of_several,
+    check_sums_of_levels,
 )
 
 

@@ -11,6 +11,7 @@ from analytics_enabler.semantics.bind.bound_tree import (
     BoundMembership,
     BoundScope,
     Constant,
+    Subject,
 )
 from analytics_enabler.semantics.checks.context import Context
 from analytics_enabler.semantics.diagnostics import did_you_mean, error, warning
@@ -20,13 +21,15 @@ from grammar.trees import walk
 _COMMON = ("node", "site", "region", "entityID", "entityType", "group")
 """The attributes that all points have."""
 
+_MAX_LISTED = 10
+
 
 def check_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
     """Yield a warning for each attribute that is compared with a number and may be a metric.
 
     In ALLOW, the name of a metric that the insight does not read is an error instead. Labels are
-    often tested for equality with numbers. Therefore ``==``, ``!=`` and IN cause a warning only if
-    the attribute has the name of a metric or a similar name.
+    often tested for equality with constants. Therefore ``==``, ``!=`` and IN with constants cause a
+    warning only if the attribute has the name of a metric or a similar name.
     """
     metrics = context.metrics
     if metrics is None:
@@ -34,6 +37,8 @@ def check_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagno
     compared: dict[str, tuple[AttributeRead, ast.SyntaxNode]] = {}
     for node in insight.nodes:
         attribute = _compared_with_number(node)
+        if context.attributes is None and _is_of_point_value(node):
+            continue
         if attribute is not None:
             first = compared.get(attribute.written, (attribute, node))[0]
             compared[attribute.written] = first, node
@@ -62,13 +67,44 @@ def check_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagno
         if attribute.name in (context.attributes or ()):
             continue
         near = context.suggestions.nearest(name, metrics)
-        if near or (isinstance(node, BoundComparison) and node.operator not in ("==", "!=")):
+        is_ordered = isinstance(node, BoundComparison) and node.operator not in ("==", "!=")
+        if near or is_ordered or _is_of_point_value(node):
             yield warning(
                 attribute.span,
                 f"`{name}` is interpreted as an attribute: no point of a metric of this name has "
                 "arrived yet",
                 did_you_mean(near) if near else f"If it is a metric, {function}",
             )
+
+
+def check_unknown_keys(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
+    """Yield a warning for each attribute in a BY that no recent point has.
+
+    There is no warning before points of all metrics of the insight have arrived.
+    """
+    metrics, attributes = context.metrics, context.attributes
+    if metrics is None or not attributes or insight.feed is not None:
+        return
+    if not {source.metric for source in insight.sources} <= metrics:
+        return
+    scopes = [each for each in insight.nodes if isinstance(each, BoundScope)]
+    names = dict.fromkeys(insight.by)
+    names |= dict.fromkeys(canonical(name) for each in scopes for name in each.written_by)
+    for name in names:
+        if name not in attributes and not is_of_all_points(name):
+            near = context.suggestions.nearest(name, attributes)
+            yield warning(
+                insight.head,
+                f"no recent point has the attribute `{name}`, so BY {name} does not divide the "
+                "values",
+                did_you_mean(near) if near else _listed(attributes),
+            )
+
+
+def _listed(attributes: frozenset[str]) -> str:
+    some = ", ".join(f"`{each}`" for each in sorted(attributes)[:_MAX_LISTED])
+    more = " and others" if len(attributes) > _MAX_LISTED else ""
+    return f"Recent points have the attributes {some}{more}."
 
 
 def _unread_metrics(insight: BoundInsight, context: Context) -> Iterator[AttributeRead]:
@@ -109,10 +145,21 @@ def _compared_with_number(node: ast.SyntaxNode) -> AttributeRead | None:
             return None if isinstance(value, bool) else attribute
         case BoundComparison(_, Constant(float() | int() as value), AttributeRead() as attribute):
             return None if isinstance(value, bool) else attribute
+        case BoundComparison(_, AttributeRead() as attribute, Subject()):
+            return attribute
+        case BoundComparison(_, Subject(), AttributeRead() as attribute):
+            return attribute
         case BoundMembership(AttributeRead() as attribute, (ast.Number(), *_)):
             return attribute
         case _:
             return None
+
+
+def _is_of_point_value(node: ast.SyntaxNode) -> bool:
+    """Return whether a comparison reads the value that a condition restricts, as in `x > rack`."""
+    return isinstance(node, BoundComparison) and (
+        isinstance(node.left, Subject) or isinstance(node.right, Subject)
+    )
 
 
 def _expected(insight: BoundInsight) -> set[str]:

@@ -1,7 +1,8 @@
 """The context of checks: information that the bound tree does not contain."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from analytics_enabler.semantics.diagnostics import Suggestions
 from analytics_enabler.semantics.expand.feeds import Schemas
@@ -9,6 +10,16 @@ from analytics_enabler.semantics.sites import Sites
 
 Values = Mapping[str, Mapping[str, frozenset[str]]]
 """Metric -> attribute -> the texts that recent points have."""
+
+Attributes = Mapping[str, Any]
+"""The attributes of a point: name -> value."""
+
+Points = Mapping[str, Collection[Attributes]]
+"""Metric -> the different attributes of its recent points."""
+
+MAX_POINTS = 1000
+"""The maximum number of different attributes of points of a metric; of as many, there may be more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +30,8 @@ class Context:
     for the streams that feeds read. ``sites``: the sites in the fabric. ``suggestions``: finds
     similar names for hints. ``metrics`` and ``sites`` are None if unknown. ``values``: metric ->
     attribute -> all texts that recent points have; attributes with too many texts are omitted.
-    ``attributes``: the attributes that points certainly have; None: unknown.
+    ``attributes``: the attributes that points certainly have; None: unknown. ``points``: metric ->
+    the attributes of its recent points. ``units``: metric -> unit, where it is known.
     """
 
     metrics: frozenset[str] | None
@@ -28,3 +40,5 @@ class Context:
     suggestions: Suggestions
     values: Values = field(default_factory=dict)
     attributes: frozenset[str] | None = None
+    points: Points = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)

@@ -24,17 +24,25 @@ _MAX_SHOWN = 5
 
 
 def check_text_values(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
-    """Yield a warning for each condition on points that no recent point of the metric satisfies.
+    """Yield a warning for each condition that no recent point of the metric satisfies.
 
-    Only conditions that all points must satisfy are checked, and only attributes that recent points
-    of the metric have.
+    Only conditions that all points or results must satisfy are checked, and only attributes that
+    recent points of the metric have.
     """
     if insight.feed is not None:
         return
     for source in insight.sources:
         values = context.values.get(source.metric, {})
-        for term in _terms((*source.terms, *insight.when.on_points)):
+        allowed = [
+            each.condition for each in insight.allowed if each.metric in (None, source.metric)
+        ]
+        for term in _terms((*source.terms, *insight.when.on_points, *allowed)):
             yield from _check_term(source, term, values, context.suggestions)
+            yield from _check_number(source, term, values)
+    for term in _terms(insight.when.on_results):
+        for label in _labels(term):
+            values = context.values.get(label.source.metric, {})
+            yield from _check_number(label.source, term, values)
 
 
 def check_positions(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
@@ -67,6 +75,46 @@ def _terms(conditions: Collection[BoundCondition]) -> Iterator[BoundCondition]:
             yield from _terms(condition.terms)
         else:
             yield condition
+
+
+def _labels(term: BoundCondition) -> Iterator[LabelRead]:
+    if isinstance(term, BoundComparison):
+        yield from (side for side in (term.left, term.right) if isinstance(side, LabelRead))
+
+
+def _check_number(
+    source: PointSource, term: BoundCondition, values: Mapping[str, frozenset[str]]
+) -> Iterator[Diagnostic]:
+    """Yield a warning for a number that is compared with an attribute that is never a number."""
+    match term:
+        case BoundComparison(_, AttributeRead(name, written), other):
+            pass
+        case BoundComparison(_, other, AttributeRead(name, written)):
+            pass
+        case BoundComparison(_, LabelRead(name), other) | BoundComparison(
+            _, other, LabelRead(name)
+        ):
+            written = name
+        case _:
+            return
+    seen = values.get(name)
+    if other.type != "a number" or not seen or any(map(_is_number, seen)):
+        return
+    yield warning(
+        term.span,
+        f"no recent point of `{source.metric}` has a number as its {written}; "
+        f"values seen: {_shown(seen)}",
+        "A number and a text are never compared: the insight has no values until such points come "
+        "in.",
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_term(

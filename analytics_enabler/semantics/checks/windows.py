@@ -11,6 +11,7 @@ from analytics_enabler.semantics.bind.bound_tree import (
     BoundAggregation,
     BoundInsight,
     BoundInsightReference,
+    BoundTickSeries,
     ScalarCall,
     Trigger,
 )
@@ -34,6 +35,8 @@ _MINUTE_MS = 60_000
 def check_windows(insight: BoundInsight, _context: Context) -> Iterator[Diagnostic]:
     """Yield errors for windows and offsets that are invalid or do not fit the insight's trigger."""
     trigger = insight.trigger
+    # Without EVERY, values of ticks are an error already, whose remedy gives all windows a length.
+    needs_ticks = any(isinstance(node, BoundTickSeries) for node in insight.nodes)
     for node in insight.nodes:
         match node:
             case ScalarCall(call=call):
@@ -46,7 +49,8 @@ def check_windows(insight: BoundInsight, _context: Context) -> Iterator[Diagnost
             case BoundAggregation(function) if function in ACCUMULATED:
                 yield from _check_accumulation(node, trigger)
             case BoundAggregation():
-                yield from _check_window(node, trigger)
+                if node.call.window is not None or not needs_ticks:
+                    yield from _check_window(node, trigger)
                 yield from _check_offset(node, trigger)
             case BoundInsightReference(symbol):
                 for part in symbol.aggregates:

@@ -1,6 +1,7 @@
 """Lowering of an insight: bound tree → definition."""
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import msgspec
 
@@ -9,6 +10,7 @@ from analytics.plan.expressions import (
     And,
     Arithmetic,
     Attribute,
+    AttributeKind,
     Comparison,
     Derived,
     Expression,
@@ -234,7 +236,7 @@ class _Lowering:
             self._latest(node.source, keys),
             node.by,
             msgspec.UNSET if node.longitude is None else node.longitude,
-            True if node.type == "a number" else msgspec.UNSET,
+            msgspec.UNSET if node.kind is None else _LABEL_KINDS[node.kind],
         )
 
     def _source(self, source: bound.PointSource) -> Source:
@@ -297,6 +299,13 @@ def _retimed(
         each_point=each_point,
         hold_ms=part.hold_ms if hold_ms is msgspec.UNSET else hold_ms,
     )
+
+
+_LABEL_KINDS: Final[dict[bound.Type, AttributeKind]] = {
+    "a number": "number",
+    "a text": "text",
+    "a boolean": "boolean",
+}
 
 
 def _shifted(expression: Expression, by_ms: int) -> Expression:

@@ -37,7 +37,8 @@ class Request:
 
 def serve(listener: socket.socket) -> None:
     """Answer launchers until the standard input is closed."""
-    # The CPU time of processes that nobody waits for would be lost to the worker's accounting.
+    # Without a wait for its end, the CPU time of a process would be missing in the worker's
+    # figures.
     signal.signal(signal.SIGCHLD, _reap)
     # An interrupt is for the worker.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

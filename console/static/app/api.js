@@ -1,5 +1,7 @@
 // Requests to the enabler: JSON both ways, and errors in the one form of the API.
 
+import {learn} from "./clock.js";
+
 /** An answer that is an error. `status` 0: no answer arrived. */
 export class ApiError extends Error {
   /**
@@ -58,6 +60,7 @@ export async function send(method, to, {body, query, signal, headers} = {}) {
   let text;
   try {
     answer = await fetch(address(to, query), options);
+    learn(answer.headers.get("date"));
     text = await answer.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
@@ -72,6 +75,9 @@ export async function send(method, to, {body, query, signal, headers} = {}) {
   if (answer.status === 401 && to !== "api/session") loginListeners.forEach((each) => each());
   throw error;
 }
+
+/** Return the headers by which a change is refused if the deployment has another version by now. */
+export const ifVersion = (version) => (version ? {"If-Match": `"${version}"`} : {});
 
 export const get = (to, query, signal) => send("GET", to, {query, signal});
 export const post = (to, body, signal, query) => send("POST", to, {body, signal, query});

@@ -1,5 +1,7 @@
 // Numbers, times and names as texts for people.
 
+import {now as enablerTime} from "./clock.js";
+
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
@@ -15,6 +17,9 @@ export function number(value) {
   if (size >= 10_000) return Math.round(value).toLocaleString("en-US");
   return `${Number(value.toPrecision(5))}`;
 }
+
+/** Return a number with its unit, if that is known. */
+export const quantity = (value, unit) => (unit ? `${number(value)} ${visible(unit).slice(0, 40)}` : number(value));
 
 /** Return a rate or a size with a unit prefix: 1.2 M. */
 export function compact(value) {
@@ -51,7 +56,7 @@ export function duration(ms) {
 }
 
 /** Return how long ago a time was: "3 min ago". */
-export const ago = (then, now = Date.now()) =>
+export const ago = (then, now = enablerTime()) =>
   then === null || then === undefined ? "since an unknown time" : `${duration(now - then)} ago`;
 
 const pad = (value, digits = 2) => `${value}`.padStart(digits, "0");
@@ -72,6 +77,10 @@ export function dateTime(ts) {
 /** Return the time of day of today's times, and date and time of others. */
 export const when = (ts) =>
   new Date(ts).toDateString() === new Date().toDateString() ? clock(ts) : dateTime(ts);
+
+/** Return who amended a deployment last, and when, as a text: "by token anna at 14:03:22". */
+export const authorOf = ({amended_by: by, amended_at: at}) =>
+  [by ? `by ${by}` : "", at ? `at ${when(at)}` : ""].filter(Boolean).join(" ");
 
 // Control characters, halves of characters, and characters that are invisible or reverse the order
 // of others. Variation selectors, which are parts of pictograms, are not among them.

@@ -2,6 +2,7 @@
 
 import {useCallback, useEffect, useRef, useState} from "../vendor/interface.js";
 import {isTemporary} from "./api.js";
+import {now as enablerTime} from "./clock.js";
 
 /** The time (ms) after which a request is sent again that the enabler could not answer. */
 export const RETRY_MS = 3000;
@@ -9,16 +10,18 @@ export const RETRY_MS = 3000;
 /**
  * Call `read(signal)` at once, and again every `ms` while the page is visible (0: once).
  * Returns {data, error, loading, refresh}; after an error, `data` is what was read before. What the
- * enabler could not answer is read again.
+ * enabler could not answer is read again. `refresh` resolves after the answer.
+ * `forgets`: after a change of the dependencies, `data` is null until the next answer; without it,
+ * what was read before remains, for example while a user types a search.
  */
-export function useRequest(read, ms, dependencies) {
+export function useRequest(read, ms, dependencies, forgets = false) {
   const [state, setState] = useState({data: null, error: null, loading: true});
   const refresh = useRef(() => {});
   useEffect(() => {
     let timer = 0;
     let current = null;
     let ended = false;
-    setState((former) => ({...former, error: null, loading: true}));
+    setState((former) => ({data: forgets ? null : former.data, error: null, loading: true}));
     const run = async () => {
       clearTimeout(timer);
       current?.abort();
@@ -52,12 +55,23 @@ export function useRequest(read, ms, dependencies) {
 
 /** Return the present time, and render again every `ms`. */
 export function useNow(ms = 1000) {
-  const [now, setNow] = useState(Date.now());
+  const [now, setNow] = useState(enablerTime());
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), ms);
+    const timer = setInterval(() => setNow(enablerTime()), ms);
     return () => clearInterval(timer);
   }, [ms]);
   return now;
+}
+
+/** Name the tab of the browser while a component is shown. */
+export function useTitle(text) {
+  useEffect(() => {
+    const former = document.title;
+    document.title = `${text} · Mistbow`;
+    return () => {
+      document.title = former;
+    };
+  }, [text]);
 }
 
 /** Return a value that this browser stores under a name, and its setter. */

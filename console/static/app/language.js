@@ -21,8 +21,9 @@ export const isWritable = (text) => !/[\n\r]/.test(text);
 export const valueOf = (value) => (typeof value === "string" ? quoted(value) : `${value}`);
 
 /** Fill an example with names of the fog. */
-export function filled(text, {metric, attribute, value}) {
+export function filled(text, {metric, attribute, second, value}) {
   return text
+    .replaceAll("{second}", () => nameOf(second))
     .replaceAll("{metric}", () => nameOf(metric))
     .replaceAll("{attribute}", () => nameOf(attribute))
     .replaceAll("{value}", () => valueOf(value));
@@ -41,11 +42,17 @@ export const inOrderOfUse = (metrics) => {
   return [...metrics].sort((a, b) => rank(a) - rank(b));
 };
 
+const hasFewValues = ({name, values, more}) => isWritable(name) && !more && values.length > 1 && values.length <= 20;
+
 /** Return the attribute for examples: one with a few values, so that a plot by it is legible. */
 export function bestOf(attributes) {
-  const some = attributes.filter((each) => isWritable(each.name) && !each.more && each.values.length > 1 && each.values.length <= 20);
+  const some = attributes.filter(hasFewValues);
   return some.find((each) => each.name === "region") ?? some[0] ?? attributes.find((each) => each.name === "node") ?? attributes[0];
 }
+
+/** Return a second attribute for examples, besides the name of the first one. */
+export const secondOf = (attributes, first) =>
+  attributes.filter((each) => each.name !== first).find(hasFewValues)?.name ?? (first === "entityID" ? "node" : "entityID");
 
 /** Return at which times an insight has values: "every 10 s" or "at each point". */
 export const timesOf = (insight) => {
@@ -59,6 +66,10 @@ export function everyOf(insight) {
   if (insight.every_points) return `${number(insight.every_points)} points`;
   return insight.each_point ? "each point" : duration(insight.every_ms);
 }
+
+/** Return what people call a deployment: its name, or the names of its insights. */
+export const titleOf = (deployment) =>
+  deployment.name ?? (deployment.insights?.map((each) => each.name).join(", ") || deployment.deployment_id);
 
 let examples = null;
 /** Return the examples: [{title, about, text}]; after an error, the next call reads them again. */

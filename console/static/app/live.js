@@ -1,6 +1,6 @@
 // The one stream of events of the page: states, decisions, the fog, and followed results.
 
-import {address, get} from "./api.js";
+import {address, get, isTemporary} from "./api.js";
 import {poll} from "./polling.js";
 import {Store} from "./store.js";
 
@@ -35,6 +35,7 @@ const followed = new Map();
 let source = null;
 let cursor = "";
 let timer = 0;
+let decisionsTimer = 0;
 let hiddenTimer = 0;
 let isRunning = false;
 /** Whether the stream is closed because the page is hidden. */
@@ -49,13 +50,21 @@ export function start() {
   reconnect(0);
   document.addEventListener("visibilitychange", onVisibility);
   onVisibility();
-  get("api/decisions", {limit: MAX_DECISIONS})
-    .then((answer) => {
-      decisions.value = [];
+  readDecisions();
+}
+
+/** Read the decisions before those of the stream; again, if the enabler cannot answer yet. */
+function readDecisions() {
+  get("api/decisions", {limit: MAX_DECISIONS}).then(
+    (answer) => {
+      if (!isRunning) return;
       answer.decisions.forEach(addDecision);
       decisions.changed();
-    })
-    .catch(() => {});
+    },
+    (error) => {
+      if (isRunning && isTemporary(error)) decisionsTimer = setTimeout(readDecisions, RETRY_MS);
+    },
+  );
 }
 
 /** End reading events, and forget what was read. */
@@ -63,8 +72,10 @@ export function stop() {
   isRunning = false;
   document.removeEventListener("visibilitychange", onVisibility);
   clearTimeout(hiddenTimer);
+  clearTimeout(decisionsTimer);
   close();
   cursor = "";
+  connection.set("connecting");
   refusal.set("");
   states.set(new Map());
   decisions.set([]);
@@ -205,7 +216,7 @@ const POLLED = {
 
 function addDecision(decision) {
   const same = (each) =>
-    each.at === decision.at && each.kind === decision.kind && each.subject === decision.subject;
+    ["at", "kind", "subject", "what"].every((part) => each[part] === decision[part]);
   if (decisions.value.some(same)) return;
   decisions.value = [decision, ...decisions.value].sort((a, b) => b.at - a.at).slice(0, MAX_DECISIONS);
 }

@@ -3,11 +3,12 @@
 import {html, render, useEffect, useRef, useState} from "../vendor/interface.js";
 import {onLoginRequired} from "./api.js";
 import {clock} from "./format.js";
-import {readStored, useStored} from "./hooks.js";
+import {readStored, useStored, useTitle} from "./hooks.js";
 import * as live from "./live.js";
 import {link, route} from "./route.js";
 import {endSession, logOut, readSession, session} from "./session.js";
 import {useStore} from "./store.js";
+import {Boundary, Failed} from "../parts/boundary.js";
 import {Empty, ErrorNotice, Icon, Name} from "../parts/ui.js";
 import {LoginPage} from "../pages/login.js";
 
@@ -66,21 +67,27 @@ function App() {
 function Shell({user}) {
   const current = useStore(route);
   const page = current.page in PAGES ? current.page : null;
-  const former = useRef(page);
+  const view = viewOf(current);
+  const former = useRef(view);
+  const [hasKeys, setHasKeys] = useStored("keys", true);
   useEffect(() => {
+    if (former.current === view) return;
+    former.current = view;
     // A keyboard or a screen reader goes on with what the new page shows.
-    if (former.current !== page) document.getElementById("main").focus({preventScroll: true});
-    former.current = page;
-  }, [page]);
+    document.getElementById("main").focus({preventScroll: true});
+    scrollTo(0, 0);
+  }, [view]);
   useEffect(() => {
+    if (!hasKeys) return undefined;
     const onKey = (event) => {
       if (event.altKey || event.ctrlKey || event.metaKey || isTyping(event)) return;
+      if (document.querySelector("dialog[open]")) return;
       const name = SHORTCUTS[event.key];
       if (name) location.hash = link(name);
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
-  }, []);
+  }, [hasKeys]);
   return html`
     <div class="shell">
       <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to the page</a>
@@ -90,15 +97,25 @@ function Shell({user}) {
           ${Object.entries(PAGES).map(([name, [title, icon]]) => html`
             <a key=${name} href=${link(name)} aria-current=${name === page ? "page" : undefined}><${Icon} name=${icon} />${title}</a>`)}
         </nav>
-        <${Foot} user=${user} />
+        <${Foot} user=${user} hasKeys=${hasKeys} onKeys=${setHasKeys} />
       </header>
       <main class="main" id="main" tabindex="-1">
         <${Down} />
-        ${page ? html`<${Page} key=${page} name=${page} route=${current} />` : html`
-          <${Empty} title="There is no such page"><a class="button" href=${link("start")}>Go to the overview</a><//>`}
+        ${page ? html`<${Boundary} key=${view}><${Page} key=${page} name=${page} route=${current} /><//>` : html`<${NoPage} />`}
       </main>
     </div>`;
 }
+
+function NoPage() {
+  useTitle("No such page");
+  return html`<${Empty} title="There is no such page"><a class="button" href=${link("start")}>Go to the overview</a><//>`;
+}
+
+/** The pages on which an address shows another document for each of its first parts. */
+const DOCUMENTS = ["insights", "write"];
+
+/** Return what an address shows as a whole; within it, a click changes only a part of the page. */
+const viewOf = ({page, parts}) => (DOCUMENTS.includes(page) ? [page, parts[0]] : [page]).join("/");
 
 /** A notice while the enabler does not answer, since what the pages show is old then. */
 function Down() {
@@ -121,12 +138,12 @@ function Page({name, route: current}) {
     document.title = `${title} · Mistbow`;
     load().then((module) => setComponent(() => module[part]), setError);
   }, [name]);
-  if (error) return html`<${ErrorNotice} error=${error} />`;
+  if (error) return html`<${Failed} failure=${error} />`;
   if (component === null) return html`<p class="starting" role="status">Loading …</p>`;
   return html`<${component} route=${current} />`;
 }
 
-function Foot({user}) {
+function Foot({user, hasKeys, onKeys}) {
   const connection = useStore(live.connection);
   const refusal = useStore(live.refusal);
   const [theme, setTheme] = useStored("theme", "auto");
@@ -148,6 +165,8 @@ function Foot({user}) {
           ${Object.entries(THEMES).map(([id, text]) => html`<option key=${id} value=${id}>${text}</option>`)}
         </select>
       </label>
+      <label class="row small dim phone-hidden" title="o Overview, i Insights, w Write, f Fog, e Explore">
+        <input type="checkbox" checked=${hasKeys} onChange=${(event) => onKeys(event.target.checked)} /> Shortcuts o i w f e</label>
       ${user.token_required && html`
         <div class="small dim token">Token <${Name} text=${user.name} />${scope}</div>
         <button type="button" class="button small" onClick=${() => logOut().catch(setError)}>Log out</button>`}
@@ -157,6 +176,8 @@ function Foot({user}) {
 }
 
 applyTheme(readStored("theme") ?? "auto");
+// The plots have the colours of the theme, which the system may change.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("mistbow-theme")));
 const root = document.getElementById("app");
 root.replaceChildren();
 render(html`<${App} />`, root);

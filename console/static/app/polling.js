@@ -2,6 +2,7 @@
 // limit of followers, or behind a proxy that does not pass on streams.
 
 import {get, path} from "./api.js";
+import {now} from "./clock.js";
 
 const PERIOD_MS = 5000;
 const OVERLAP_MS = 60_000;
@@ -20,7 +21,7 @@ export function poll(receiver) {
   const quietly = (promise, use) =>
     promise.then((answer) => (ended || use(answer), true), (error) => error.status !== 0);
   const round = async () => {
-    const from = Date.now() - OVERLAP_MS;
+    const from = now() - OVERLAP_MS;
     const requests = [
       quietly(get("api/insights"), ({deployments}) => receiver.onStates(deployments)),
       quietly(get("api/decisions", {limit: 20}), ({decisions}) => receiver.onDecisions(decisions)),

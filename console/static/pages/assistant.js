@@ -4,8 +4,9 @@ import {html, useEffect, useMemo, useState} from "../vendor/interface.js";
 import {get, post} from "../app/api.js";
 import {bytes, compact, counted, duration, visible, visibleLines} from "../app/format.js";
 import {useRequest, useSettled} from "../app/hooks.js";
-import {SUMMARY, bestOf, filled, inOrderOfUse, isWritable, nameOf, readExamples, valueOf} from "../app/language.js";
-import {Empty, ErrorNotice, Name} from "../parts/ui.js";
+import {SUMMARY, bestOf, filled, inOrderOfUse, isWritable, nameOf, readExamples, secondOf, valueOf} from "../app/language.js";
+import {isReplaceable, rememberExample} from "../parts/draft.js";
+import {Dialog, Empty, ErrorNotice, Name} from "../parts/ui.js";
 
 const MAX_METRICS = 300;
 /** The time (ms) after which the metrics are read again, since new ones may have arrived. */
@@ -22,7 +23,7 @@ export function Assistant({metric: initial, text, isRight, editor, onText}) {
   }, [initial]);
   const found = useMemo(() => withChosen(metrics.data?.metrics ?? [], chosen), [metrics.data, chosen]);
   const current = found.find((each) => each.metric === chosen?.metric) ?? found[0];
-  const attributes = useAttributes(current?.metric);
+  const {attributes, isReading} = useAttributes(current?.metric);
   const onKey = (event) => {
     const names = Object.keys(TABS);
     const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
@@ -39,7 +40,7 @@ export function Assistant({metric: initial, text, isRight, editor, onText}) {
             aria-controls="help-panel" onClick=${() => setTab(id)}>${title}</button>`)}
       </div>
       <div id="help-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>
-        ${tab === "examples" && html`<${Examples} metrics=${found} current=${current} onMetric=${setChosen} attributes=${attributes} text=${text} onText=${onText} editor=${editor} isReading=${metrics.loading} />`}
+        ${tab === "examples" && html`<${Examples} metrics=${found} current=${current} onMetric=${setChosen} attributes=${attributes} text=${text} onText=${onText} editor=${editor} isReading=${metrics.loading || isReading} />`}
         ${tab === "metrics" && html`<${Metrics} current=${current} onMetric=${setChosen} attributes=${attributes} editor=${editor} />`}
         ${tab === "language" && html`<${Language} />`}
         ${tab === "plan" && html`<${Plan} text=${text} isRight=${isRight} />`}
@@ -53,29 +54,34 @@ function withChosen(metrics, chosen) {
   return inOrderOfUse(all.filter((each) => isWritable(each.metric)));
 }
 
-/** Return the attributes of the points of a metric: [{name, values, more}]. */
+/** Read the attributes of the points of a metric: {attributes: [{name, values, more}], isReading}. */
 function useAttributes(metric) {
-  const {data} = useRequest(
-    (signal) => (metric ? get("api/attributes", {metric}, signal) : Promise.resolve(null)), 0, [metric],
+  const {data, loading} = useRequest(
+    (signal) => (metric ? get("api/attributes", {metric}, signal) : Promise.resolve(null)), 0, [metric], true,
   );
-  return data?.attributes ?? [];
+  return {attributes: data?.attributes ?? [], isReading: loading};
 }
 
 function Examples({metrics, current, onMetric, attributes, text, onText, editor, isReading}) {
   const {data: examples} = useRequest(readExamples, 0, []);
   const [attribute, setAttribute] = useState("");
-  const [chosen, setChosen] = useState("");
+  const [asked, setAsked] = useState("");
   const values = attributes.find((each) => each.name === attribute) ?? bestOf(attributes);
-  const fill = {metric: current?.metric ?? "cpu.util", attribute: values?.name ?? "node", value: values?.values?.[0] ?? "n1"};
+  const attributeName = values?.name ?? "node";
+  const fill = {metric: current?.metric ?? "cpu.util", attribute: attributeName, second: secondOf(attributes, attributeName), value: values?.values?.[0] ?? "n1"};
   const types = current?.entity_types?.join(", ");
-  const words = (text) => text.replace("{attribute}", () => fill.attribute).replace("{entities}", () => (types ? `entities (${types})` : "entities"));
+  const words = (text) => text.replaceAll("{attribute}", () => fill.attribute).replaceAll("{second}", () => fill.second).replaceAll("{entities}", () => (types ? `entities (${types})` : "entities"));
   const use = (example) => {
     const next = filled(example.text, fill);
-    const isReplaced = text.trim() === "" || text === chosen;
-    const joined = isReplaced ? next : `${text.trimEnd().replace(/;$/, "")};\n${next}`;
-    setChosen(joined);
-    onText(joined);
-    editor.current?.focus();
+    if (isReplaceable(text)) take(next, true);
+    else setAsked(next);
+  };
+  const take = (next, isWhole) => {
+    if (isWhole) rememberExample(next);
+    onText(isWhole ? next : `${text.trimEnd().replace(/;$/, "")};\n${next}`);
+    setAsked("");
+    // After the dialog has returned the focus to the example.
+    setTimeout(() => editor.current?.focus());
   };
   return html`
     <div class="row" style=${{padding: "12px 14px"}}>
@@ -93,11 +99,24 @@ function Examples({metrics, current, onMetric, attributes, text, onText, editor,
     <p class="small dim" style=${{padding: "0 14px 10px"}}>Choose the metric and the attribute above; a click on an example writes it into the text.</p>
     <ul class="picker" style=${{maxHeight: "none"}}>
       ${(examples ?? []).map((example) => html`
-        <li key=${example.title}><button type="button" class="pick" onClick=${() => use(example)}>
+        <li key=${example.title}><button type="button" class="pick" disabled=${isReading && metrics.length > 0 && attributes.length === 0} onClick=${() => use(example)}>
           <strong><${Name} text=${words(example.title)} /></strong><span class="small dim"><${Name} text=${words(example.about)} /></span>
         </button></li>`)}
-    </ul>`;
+    </ul>
+    ${asked && html`<${Replacement} example=${asked} onTake=${take} onClose=${() => setAsked("")} />`}`;
 }
+
+/** The question whether an example replaces a text of the user. */
+const Replacement = ({example, onTake, onClose}) => html`
+  <${Dialog} title="Replace your text?" onClose=${onClose}>
+    <p>The editor contains a text of your own. The example is:</p>
+    <pre class="code" tabindex="0">${visibleLines(example)}</pre>
+    <div class="actions">
+      <button type="button" class="button" onClick=${onClose}>Cancel</button>
+      <button type="button" class="button" onClick=${() => onTake(example, false)}>Add the example below</button>
+      <button type="button" class="button main-action" onClick=${() => onTake(example, true)}>Replace my text</button>
+    </div>
+  <//>`;
 
 function Metrics({current, onMetric, attributes, editor}) {
   const [search, setSearch] = useState("");

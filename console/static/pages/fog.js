@@ -2,14 +2,16 @@
 
 import {html, useEffect, useMemo, useState} from "../vendor/interface.js";
 import {get} from "../app/api.js";
+import {now as enablerTime} from "../app/clock.js";
 import {ago, counted, dateTime, duration, when} from "../app/format.js";
 import {useRequest, useSettled, useStored} from "../app/hooks.js";
-import {fog as liveFog} from "../app/live.js";
-import {go, link} from "../app/route.js";
+import {fog as liveFog, states} from "../app/live.js";
+import {go, insightLink, link} from "../app/route.js";
 import {useStore} from "../app/store.js";
 import {useFog} from "../parts/topic_hook.js";
 import {FogMap} from "../parts/fog_map.js";
 import {hasPositions, sitesOf} from "../parts/fog_model.js";
+import {Term} from "../parts/terms.js";
 import {Card, Empty, ErrorNotice, Name, Segments} from "../parts/ui.js";
 import {SiteDetails} from "./site.js";
 
@@ -66,14 +68,18 @@ export function pictureAt(at, live, past) {
 }
 
 function Find({sites, onChoose}) {
+  const choose = (event) => {
+    if (!sites.has(event.target.value)) return;
+    onChoose(event.target.value);
+    event.target.value = "";
+  };
   const find = (event) => {
-    if (sites.has(event.target.value)) {
-      onChoose(event.target.value);
-      event.target.value = "";
-    }
+    // "edge-1" may become "edge-10": then Enter, or the list, chooses.
+    const begins = [...sites.keys()].filter((each) => each.startsWith(event.target.value));
+    if (begins.length === 1) choose(event);
   };
   return html`
-    <input class="input" type="search" list="site-names" placeholder="Find a site" aria-label="Find a site" onInput=${find} />
+    <input class="input" type="search" list="site-names" placeholder="Find a site" aria-label="Find a site" onInput=${find} onChange=${choose} />
     <datalist id="site-names">${[...sites.keys()].map((each) => html`<option key=${each} value=${each} />`)}</datalist>`;
 }
 
@@ -93,7 +99,7 @@ const SPANS = {1: 5000, 6: 30_000, 24: 120_000};
 
 function TimeSlider({at, onAt}) {
   const [hours, setHours] = useState("1");
-  const read = (signal) => get("api/fog/history", {from: Date.now() - Number(hours) * 3_600_000, limit: 1000, newest: true}, signal);
+  const read = (signal) => get("api/fog/history", {from: enablerTime() - Number(hours) * 3_600_000, limit: 1000, newest: true}, signal);
   const history = useRequest(read, hours === "1" ? 15_000 : 0, [hours]);
   const range = history.data;
   if (!range || range.first === null || range.last === null) {
@@ -101,7 +107,7 @@ function TimeSlider({at, onAt}) {
   }
   const step = SPANS[hours];
   // The slider ends after whole steps, so that it shows the present at its end.
-  const now = range.first + step * Math.ceil((Math.max(range.last, Date.now()) - range.first) / step);
+  const now = range.first + step * Math.ceil((Math.max(range.last, enablerTime()) - range.first) / step);
   const share = (time) => (100 * (time - range.first)) / (now - range.first);
   const near = range.changes.filter((each) => each.at <= (at ?? now) && each.part !== "links").slice(-4).reverse();
   return html`
@@ -134,8 +140,8 @@ export function ToWatch({sites}) {
   if (sites.size === 0) return html`<${Card} title="To watch" flush><${Empty} title="No site is known yet">A site appears when its storage agent answers.<//><//>`;
   const troubled = [...sites.values()].filter((each) => each.problems.length).sort((a, b) => (a.tone === b.tone ? 0 : a.tone === "bad" ? -1 : 1));
   return html`
-    <${Card} title="To watch" flush footer="Choose a site to see its workers, fragments, links, metrics and replicas.">
-      ${troubled.length === 0 && html`<${Empty} title="No site is silent, slow or full">Choose a site in the picture to look into it.<//>`}
+    <${Card} title="To watch" flush footer=${troubled.length > 0 && "Choose a site to see its workers, fragments, links, metrics and replicas."}>
+      ${troubled.length === 0 && html`<${Empty} title="No site is silent, slow or full">Choose a site in the picture to see its workers, fragments, links, metrics and replicas.<//>`}
       ${troubled.slice(0, MAX_WATCHED).map((site) => html`
         <div class=${`problem ${site.tone}`} key=${site.name}>
           <span class=${`badge ${site.tone}`} style=${{padding: "3px"}}><span class="hidden-text">${site.tone === "bad" ? "error" : "warning"}</span>${site.tone === "bad" ? "×" : "!"}</span>
@@ -150,14 +156,15 @@ function Fragments({fragments, chosen}) {
   const [all, setAll] = useState(false);
   useEffect(() => setAll(false), [chosen]);
   const own = chosen && !all ? fragments.filter((each) => each.site === chosen) : fragments;
-  const rows = useMemo(() => rowsOf(own), [fragments, chosen, all]);
+  const deployed = useStore(states);
+  const rows = useMemo(() => rowsOf(own, deployed), [fragments, chosen, all, deployed.size]);
   const tools = chosen && html`<${Segments} label="Fragments of" value=${all ? "all" : "site"} onChange=${(next) => setAll(next === "all")} choices=${[["site", "this site"], ["all", "all sites"]]} />`;
   return html`
     <${Card} title="Fragments" flush tools=${tools}>
       ${own.length === 0
         ? html`<${Empty} title="No fragment runs here">Fragments are the parts of insights that workers compute.<//>`
         : html`<div class="scroll" style=${{maxHeight: "380px"}} tabindex="0" role="region" aria-label="Table of fragments"><table class="list dense">
-            <thead class="sticky"><tr><th>Fragment</th><th>Kind</th><th>Worker</th><th>Site</th><th>Since</th><th>State</th><th class="right">Lag</th><th>Insights</th></tr></thead>
+            <thead class="sticky"><tr><th><${Term} name="fragment">Fragment<//></th><th><${Term} name="kind">Kind<//></th><th><${Term} name="worker">Worker<//></th><th><${Term} name="site">Site<//></th><th>Since</th><th>State</th><th class="right"><${Term} name="lag">Lag<//></th><th>Insights</th></tr></thead>
             <tbody>${rows}</tbody></table></div>
           ${own.length > MAX_ROWS && html`<p class="small dim" style=${{padding: "8px 14px"}}>The first ${MAX_ROWS} of ${own.length} fragments: choose a site to see its own.</p>`}`}
     <//>`;
@@ -165,12 +172,30 @@ function Fragments({fragments, chosen}) {
 
 const MAX_ROWS = 100;
 
-const rowsOf = (fragments) => fragments.slice(0, MAX_ROWS).map((each) => html`
+/** Return insights (ID/NAME) as users look for them: the latest deployed first. */
+export function latestFirst(insights, deployed) {
+  const time = (insight) => deployed.get(insight.split("/")[0])?.created_at ?? 0;
+  return [...insights].sort((a, b) => time(b) - time(a));
+}
+
+const InsightLink = ({insight}) => html`<a href=${insightLink(insight)}><${Name} text=${insight.split("/").slice(1).join("/") || insight} /></a> `;
+
+/** The insights of a fragment: some of them at once, the others after a click. */
+function InsightsOf({insights, deployed}) {
+  const all = latestFirst(insights, deployed);
+  return html`
+    ${all.slice(0, MAX_SHOWN).map((each) => html`<${InsightLink} key=${each} insight=${each} />`)}
+    ${all.length > MAX_SHOWN && html`<details><summary>and ${all.length - MAX_SHOWN} more</summary>
+      ${all.slice(MAX_SHOWN).map((each) => html`<${InsightLink} key=${each} insight=${each} />`)}</details>`}`;
+}
+const MAX_SHOWN = 6;
+
+const rowsOf = (fragments, deployed) => fragments.slice(0, MAX_ROWS).map((each) => html`
               <tr key=${each.fragment} data-fragment=${each.fragment}>
                 <td><${Name} text=${each.fragment} /></td><td>${each.kind}</td>
                 <td>${each.node ? html`<${Name} text=${each.node} />` : html`<strong>none</strong>`}</td>
                 <td>${each.site ? html`<a href=${link("fog", each.site)}><${Name} text=${each.site} /></a>` : "–"}</td>
                 <td class="nowrap">${each.since ? when(each.since) : "–"}</td><td>${each.state ?? "–"}</td>
                 <td class="right nowrap">${each.lag_ms === null || each.lag_ms === undefined ? "–" : duration(each.lag_ms)}</td>
-                <td>${(each.insights ?? []).slice(0, 4).map((insight) => html`<a key=${insight} href=${link("insights", ...insight.split("/"))}><${Name} text=${insight.split("/").slice(1).join("/") || insight} /></a> `)}${each.insights?.length > 4 ? `and ${each.insights.length - 4} more` : ""}</td>
+                <td class="insights"><${InsightsOf} insights=${each.insights ?? []} deployed=${deployed} /></td>
               </tr>`);

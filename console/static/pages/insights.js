@@ -1,6 +1,6 @@
 // The insights: a list of all, or the page of one.
 
-import {html, useMemo, useState} from "../vendor/interface.js";
+import {html, useEffect, useMemo, useState} from "../vendor/interface.js";
 import {get} from "../app/api.js";
 import {bytes, duration, visible} from "../app/format.js";
 import {useRequest} from "../app/hooks.js";
@@ -9,19 +9,24 @@ import {fog, states} from "../app/live.js";
 import {link} from "../app/route.js";
 import {mayChange} from "../app/session.js";
 import {useStore} from "../app/store.js";
-import {Card, Empty, ErrorNotice, Name, SortHead, StateBadge, toneOf, useOrder} from "../parts/ui.js";
+import {TERMS} from "../parts/terms.js";
+import {Card, Empty, ErrorNotice, Name, SortHead, StateBadge, meaningOf, toneOf, useOrder} from "../parts/ui.js";
 import {useFog} from "../parts/topic_hook.js";
 import {DeploymentPage} from "./deployment.js";
 
 export function InsightsPage({route}) {
   const [id, name] = route.parts;
-  return id ? html`<${DeploymentPage} key=${id} id=${id} name=${name} />` : html`<${InsightList} />`;
+  return id ? html`<${DeploymentPage} key=${id} id=${id} name=${name} query=${route.query} />` : html`<${InsightList} />`;
 }
 
 function InsightList() {
-  const {data, error} = useRequest((signal) => get("api/insights", {}, signal), 5000, []);
+  const {data, error, refresh} = useRequest((signal) => get("api/insights", {}, signal), 5000, []);
   const [search, setSearch] = useState("");
   const live = useStore(states);
+  const deployed = [...live].map(([id, each]) => `${id} ${each.version}`).sort().join(",");
+  useEffect(() => {
+    if (data) refresh();
+  }, [deployed]);
   useFog();
   const snapshot = useStore(fog);
   const fragments = useMemo(() => byInsight(snapshot), [snapshot]);
@@ -29,7 +34,7 @@ function InsightList() {
   return html`
     <div class="page">
       <div class="page-head">
-        <div><h1>Insights</h1><p>Continuous queries over the points of the fog.</p></div>
+        <div><h1>Insights</h1><p>Continuous queries over the points of the fog: each gives a new result at each interval.</p></div>
         <div class="actions">
           <input class="input" type="search" placeholder="Search" aria-label="Search insights" value=${search}
             onInput=${(event) => setSearch(event.target.value)} />
@@ -39,7 +44,7 @@ function InsightList() {
       <${ErrorNotice} error=${error} />
       ${data?.missing_domains && html`<div class="notice">Not listed: insights of the domains ${visible(data.missing_domains.join(", "))}, whose enablers do not answer.</div>`}
       <${Card} flush label="List of insights">
-        ${data && rows.length === 0
+        ${!data ? html`<${Empty} title=${error ? "The insights cannot be listed now" : "Loading …"} />` : rows.length === 0
           ? html`<${Empty} title=${search ? "No insight matches" : "No insight is deployed"}>
               ${search ? "Search by name, deployment, text, state or owner." : "Write one: the editor completes names and shows a preview."}
             <//>`
@@ -58,13 +63,13 @@ const ORDERS = {
 
 function Rows({rows}) {
   const order = useOrder(rows, ORDERS);
-  const head = (by, title, isRight) => html`<${SortHead} order=${order} by=${by} isRight=${isRight}>${title}<//>`;
+  const head = (by, title, isRight) => html`<${SortHead} order=${order} by=${by} isRight=${isRight} about=${TERMS[by]}>${title}<//>`;
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label="Table of insights">
       <table class="list">
         <thead><tr>
           ${head("name", "Insight")}${head("state", "State")}${head("lag", "Lag", true)}<th class="right">Every</th>
-          ${head("traffic", "Traffic", true)}${head("salience", "Salience", true)}${head("owner", "Owner")}<th>Where</th>
+          ${head("traffic", "Traffic of fragments", true)}${head("salience", "Salience", true)}${head("owner", "Owner")}<th>Where</th>
         </tr></thead>
         <tbody>${order.rows.slice(0, MAX_ROWS).map((row) => html`
           <tr key=${row.id}>
@@ -73,13 +78,14 @@ function Rows({rows}) {
               <div class="small dim"><${Name} text=${row.deployment} /></div>
             </td>
             <td class="state clamp"><${StateBadge} state=${row.state} />
-              ${row.error && html`<div class="small dim"><${Name} text=${row.error} /></div>`}</td>
+              ${(row.error || meaningOf(row.state)) && html`<div class="small dim"><${Name} text=${row.error || meaningOf(row.state)} /></div>`}</td>
             <td class="right nowrap">${row.lag === null ? "–" : duration(row.lag)}</td>
             <td class="right nowrap">${row.every}</td>
-            <td class="right nowrap" title="The data rate that the fragments of the group write, for all insights of the group">${row.rate === null ? "–" : `${bytes(row.rate)}/s`}</td>
+            <td class="right nowrap">${row.rate === null ? "–" : `${bytes(row.rate)}/s`}
+              ${row.sharers > 1 && html`<div class="small dim">of ${row.sharers} insights</div>`}</td>
             <td class="right">${row.salience ?? "–"}</td>
-            <td><${Name} text=${row.owner} /></td>
-            <td>${row.where.length ? row.where.map((each) => html`<span class="chip" key=${each}><${Name} text=${each} /></span> `) : "–"}</td>
+            <td class="owner"><${Name} text=${row.owner} /></td>
+            <td>${row.where.length ? row.where.map(({node, site}, n) => html`${n > 0 && ", "}${site ? html`<a key=${node} href=${link("fog", site, node)}><${Name} text=${node} /></a>` : html`<${Name} text=${node} />`}`) : "–"}</td>
           </tr>`)}
         </tbody>
       </table>
@@ -124,14 +130,13 @@ function rowsOf(deployments, live, fragments) {
         lag: now?.lag_ms ?? insight?.lag_ms ?? null,
         every: everyOf(insight),
         rate: rates.length ? rates.reduce((a, b) => a + b, 0) : null,
-        salience: own[0]?.salience ?? salienceIn(insight?.text),
+        salience: insight?.salience ?? own[0]?.salience ?? null,
         owner: deployment.owner ?? "–",
-        where: [...new Set(own.map((each) => each.node).filter(Boolean))],
+        sharers: Math.max(0, ...own.map((each) => each.insights?.length ?? 0)),
+        where: [...new Map(own.filter((each) => each.node).map((each) => [each.node, {node: each.node, site: each.site}])).values()],
       };
       row.searched = [row.name, row.deployment, insight?.text, row.state, row.owner].join(" ").toLowerCase();
       return row;
     });
   });
 }
-
-const salienceIn = (text) => Number(/\bSALIENCE\s+(\d+)/i.exec(text ?? "")?.[1] ?? 0);

@@ -1,14 +1,18 @@
 // Metrics by their metadata: search, attributes, series and their latest values.
 
-import {html, useEffect, useState} from "../vendor/interface.js";
+import {html, useEffect, useMemo, useState} from "../vendor/interface.js";
 import {get, path, post} from "../app/api.js";
+import {now} from "../app/clock.js";
 import {ago, counted, number, visible} from "../app/format.js";
-import {useRequest, useSettled} from "../app/hooks.js";
+import {useRequest, useSettled, useTitle} from "../app/hooks.js";
+import {inOrderOfUse} from "../app/language.js";
 import {link} from "../app/route.js";
 import {COLOURS, TimePlot} from "../parts/plot.js";
 import {Card, Empty, ErrorNotice, Name} from "../parts/ui.js";
 
 const PAGE = 60;
+/** The number of metrics that are read at once, so that those of the applications can be first. */
+const METRICS_PAGE = 300;
 
 /** Read pages of a list one after the other: {items, answer, error, isLoading, more}. */
 function usePages(read, field, dependencies) {
@@ -32,17 +36,37 @@ function usePages(read, field, dependencies) {
   return {items, answer: data, error, isLoading: loading, more};
 }
 
+const WORD = /(?:"(?:[^"\\]|\\.)*"|[^\s"])+|"/g;
+const QUOTED = /"(?:[^"\\]|\\.)*"/g;
+
+/** Return a text without the quotes around its parts. */
+const unquoted = (text) =>
+  text.replace(QUOTED, (part) => {
+    try {
+      return JSON.parse(part);
+    } catch {
+      return part;
+    }
+  });
+
+/** Return a name or a value as a search contains it: in quotes if it has spaces or quotes. */
+const searched = (text) => (/[\s"\\]/.test(text) ? JSON.stringify(text) : text);
+
+/** Return the search for an attribute with a value: region=west, or region="new town". */
+export const conditionOf = (name, value) => `${searched(name)}=${searched(`${value}`)}`;
+
 /** Return the conditions of a search: words of the metadata, and an attribute as region=west. */
 export function conditionsOf(text) {
-  const words = text.split(/\s+/).filter(Boolean);
+  const words = text.match(WORD) ?? [];
   const label = words.find((each) => /^[^=]+=/.test(each));
-  return {search: words.filter((each) => each !== label).join(" "), label};
+  return {search: words.filter((each) => each !== label).map(unquoted).join(" "), label: label && unquoted(label)};
 }
 
 export function MetricsExplorer({metric, site}) {
   const [search, setSearch] = useState("");
   const settled = useSettled(search, 250);
-  const pages = usePages((cursor, signal) => get("api/metrics", {...conditionsOf(settled), site, limit: PAGE, cursor}, signal), "metrics", [settled, site]);
+  const pages = usePages((cursor, signal) => get("api/metrics", {...conditionsOf(settled), site, limit: METRICS_PAGE, cursor}, signal), "metrics", [settled, site]);
+  const items = useMemo(() => inOrderOfUse(pages.items), [pages.items.length, pages.answer]);
   const [known, setKnown] = useState(null);
   const current = pages.items.find((each) => each.metric === metric) ?? (known?.metric === metric ? known : null);
   useEffect(() => {
@@ -56,14 +80,19 @@ export function MetricsExplorer({metric, site}) {
       <${Card} title="Metrics" flush label="Metrics" footer=${pages.answer && `${counted(pages.answer.total ?? pages.items.length, "metric")}${missing.length ? `; without the sites ${visible(missing.join(", "))}` : ""}`}
         tools=${site && html`<a class="button small" href=${link("explore")}>at <${Name} text=${site} /> ×</a>`}>
         <div style=${{padding: "12px 14px"}}>
-          <input class="input" style=${{width: "100%"}} type="search" placeholder="Name, description, unit, group, or region=west" aria-label="Search metrics"
+          <input class="input" style=${{width: "100%"}} type="search" placeholder="Name, description, unit, entity, or region=west" aria-label="Search metrics"
             value=${search} onInput=${(event) => setSearch(event.target.value)} />
         </div>
         <${ErrorNotice} error=${pages.error} />
         ${!pages.isLoading && pages.items.length === 0 && !pages.error && html`
-          <${Empty} title=${search ? "No metric matches" : "No metric is known yet"}>${search ? "Try another word." : "Metrics appear as soon as nodes send points."}<//>`}
+          <${Empty} title=${search ? "No metric matches" : "No metric is known yet"}>${search ? "Try another word." : "Metrics appear as soon as nodes send points."}
+            ${search && pages.answer?.attributes?.length > 0 && html`
+              <p>Recent points have these attributes; a click searches for one:</p>
+              <p class="chips" style=${{justifyContent: "center", marginTop: "6px"}}>${pages.answer.attributes.map((each) => html`<button type="button" class="chip" key=${each} disabled=${each.includes("=")}
+                onClick=${() => setSearch(searched(each))}><${Name} text=${each} /></button> `)}</p>`}
+          <//>`}
         <ul class="picker" style=${{maxHeight: "62vh"}}>
-          ${pages.items.map((each) => html`
+          ${items.map((each) => html`
             <li key=${each.metric}><a class="pick clamp" href=${`${link("explore", each.metric)}${query}`} aria-current=${each.metric === metric ? "true" : undefined}>
               <strong><${Name} text=${each.metric} /></strong>
               <span class="small dim"><${Name} text=${[each.desc || each.name, each.units].filter(Boolean).join(" · ")} /></span>
@@ -72,12 +101,13 @@ export function MetricsExplorer({metric, site}) {
         </ul>
         ${pages.more && html`<div style=${{padding: "10px 14px"}}><button type="button" class="button small" onClick=${pages.more}>Show more</button></div>`}
       <//>
-      ${metric ? html`<${Metric} key=${metric} metric=${metric} about=${current} site=${site} />` : html`
+      ${metric ? html`<${Metric} key=${metric} metric=${metric} about=${current} site=${site} onFilter=${setSearch} />` : html`
         <${Card} title="A metric"><${Empty} title="Choose a metric">Its attributes, its series and their values appear here.<//><//>`}
     </div>`;
 }
 
-function Metric({metric, about, site}) {
+function Metric({metric, about, site, onFilter}) {
+  useTitle(visible(metric).slice(0, 80));
   const attributes = useRequest((signal) => get("api/attributes", {metric}, signal), 0, [metric]);
   const pages = usePages((cursor, signal) => get(path`api/metrics/${metric}/series`, {site, limit: PAGE, cursor}, signal), "series", [metric, site]);
   return html`
@@ -94,14 +124,17 @@ function Metric({metric, about, site}) {
           </dl>`}
           ${attributes.data?.attributes.length > 0 && html`
             <div><h3>Attributes, for BY and WHEN</h3>
+              <p class="small dim">A click on a value lists the metrics that have it.</p>
               <dl class="facts" style=${{marginTop: "6px"}}>${attributes.data.attributes.map((each) => html`
                 <dt><code><${Name} text=${each.name} /></code></dt>
-                <dd>${each.values.slice(0, 12).map((value) => html`<span class="chip" key=${value}><${Name} text=${value} /></span> `)}${each.more || each.values.length > 12 ? "…" : ""}</dd>`)}</dl></div>`}
+                <dd class="chips">${each.values.slice(0, 12).map((value) => html`<button type="button" class="chip" key=${value} disabled=${each.name.includes("=")}
+                  onClick=${() => onFilter(conditionOf(each.name, value))}><${Name} text=${value} /></button> `)}${each.more || each.values.length > 12 ? "…" : ""}</dd>`)}</dl></div>`}
         </div>
       <//>
       <${History} metric=${metric} sites=${site ? [site] : about?.sites ?? []} />
       <${Card} title="Series" flush>
         <${ErrorNotice} error=${pages.error} />
+        ${!pages.isLoading && !pages.error && pages.items.length === 0 && html`<${Empty} title="No series">No node sends this metric, or its points have expired.<//>`}
         <div class="scroll" style=${{maxHeight: "360px"}} tabindex="0" role="region" aria-label="Table of series"><table class="list dense">
           <thead class="sticky"><tr><th>Entity</th><th>Site</th><th class="right">Latest value</th><th class="right">When</th></tr></thead>
           <tbody>${pages.items.map((each) => html`
@@ -124,8 +157,8 @@ function History({metric, sites}) {
   const query = `SELECT ts // 10000 * 10000 AS t, avg(value), min(value), max(value) FROM historical
 WHERE metric = ? AND ts >= ? GROUP BY t ORDER BY t`;
   const {data, error} = useRequest(
-    (signal) => (site ? post("api/sql", {query, parameters: [metric, Date.now() - MINUTES * 60_000]}, signal, {site}) : Promise.resolve(null)),
-    10_000, [metric, site],
+    (signal) => (site ? post("api/sql", {query, parameters: [metric, now() - MINUTES * 60_000]}, signal, {site}) : Promise.resolve(null)),
+    10_000, [metric, site], true,
   );
   const rows = (data?.rows ?? []).filter((row) => row.every((each) => typeof each === "number"));
   const line = {
@@ -137,6 +170,6 @@ WHERE metric = ? AND ts >= ? GROUP BY t ORDER BY t`;
       tools=${sites.length > 1 && html`<label class="row small dim">Site <select class="input" value=${site} onChange=${(event) => setChosen(event.target.value)}>
         ${sites.map((each) => html`<option key=${each} value=${each}>${visible(each)}</option>`)}</select></label>`}>
       <${ErrorNotice} error=${error} />
-      ${rows.length > 0 ? html`<${TimePlot} lines=${[line]} spanGaps label=${`Values of ${metric} in the last ten minutes`} />` : data && html`<${Empty} title="No points in the last ten minutes">${sites.length > 1 ? "Choose another site." : "The time of the latest point is in the table below."}<//>`}
+      ${rows.length > 0 ? html`<${TimePlot} lines=${[line]} spanGaps label=${`Values of ${metric} in the last ten minutes`} />` : !data && !error && site ? html`<p class="starting" role="status">Reading points …</p>` : data && html`<${Empty} title="No points in the last ten minutes">${sites.length > 1 ? "Choose another site." : "The time of the latest point is in the table below."}<//>`}
     <//>`;
 }

@@ -2,10 +2,11 @@
 
 import {html, useEffect, useRef, useState} from "../vendor/interface.js";
 import {post} from "../app/api.js";
+import {now} from "../app/clock.js";
 import {dateTime, number, visible} from "../app/format.js";
 import {useStored} from "../app/hooks.js";
 import {useExampleNames} from "../parts/example_names.js";
-import {TimePlot, colourOf} from "../parts/plot.js";
+import {TimePlot, coloursOf} from "../parts/plot.js";
 import {SiteChoice} from "../parts/site_choice.js";
 import {Card, Empty, ErrorNotice, Name, RunButton, Segments} from "../parts/ui.js";
 
@@ -39,7 +40,7 @@ export function PromqlBox({query}) {
     current.current = new AbortController();
     setStored(text);
     setState((former) => ({...former, error: null, isBusy: true}));
-    const end = Math.floor(Date.now() / 1000);
+    const end = Math.floor(now() / 1000);
     const seconds = Number(minutes) * 60;
     const body = {query: text, start: end - seconds, end, step: Math.max(1, Math.round(seconds / POINTS))};
     try {
@@ -77,9 +78,10 @@ function Answer({answer}) {
   const warnings = [...(answer.warnings ?? []), ...(answer.infos ?? [])];
   if (series.length === 0) return html`<${Empty} title="No series">No series matches in this range: check the name and the labels.<//>`;
   const named = series.map((each) => ({text: textOf(each.metric ?? {}), values: each.values ?? [each.value]}));
-  const lines = named.slice(0, MAX_LINES).map(({text, values}, n) => ({
+  const colours = coloursOf(named.slice(0, MAX_LINES).map((each) => each.text));
+  const lines = named.slice(0, MAX_LINES).map(({text, values}) => ({
     label: text,
-    colour: colourOf(n),
+    colour: colours.get(text),
     times: values.map(([at]) => Math.round(at * 1000)),
     values: values.map(([, value]) => (Number.isFinite(Number(value)) ? Number(value) : null)),
   }));
@@ -92,7 +94,7 @@ function Answer({answer}) {
       <tbody>${named.slice(0, 500).map(({text, values}, n) => {
         const [at, value] = values[values.length - 1];
         return html`<tr key=${text}>
-          <td><span class="swatch-dot" style=${{background: n < MAX_LINES ? colourOf(n) : "transparent"}}></span><${Name} text=${text} /></td>
+          <td><span class="swatch-dot" style=${{background: n < MAX_LINES ? colours.get(text) : "transparent"}}></span><${Name} text=${text} /></td>
           <td class="right">${number(Number(value))}</td><td class="right nowrap">${dateTime(at * 1000)}</td></tr>`;
       })}</tbody></table></div>`;
 }

@@ -2,13 +2,15 @@
 
 import {html, useEffect, useMemo, useReducer, useRef, useState} from "../vendor/interface.js";
 import {ApiError, get, isTemporary, path} from "../app/api.js";
-import {clock, dateTime, duration} from "../app/format.js";
+import {now as enablerTime} from "../app/clock.js";
+import {clock, counted, dateTime, duration, when} from "../app/format.js";
 import {RETRY_MS} from "../app/hooks.js";
 import {timesOf} from "../app/language.js";
 import {follow} from "../app/live.js";
-import {KeyTable, boundsOf, listOf, notesOf, valueOf} from "../parts/keys.js";
-import {TimePlot, colourOf} from "../parts/plot.js";
-import {SeriesSet, isWithdrawn} from "../parts/series.js";
+import {go, link} from "../app/route.js";
+import {KeyTable, boundsOf, keysInOrder, listOf, notesOf, valueOf} from "../parts/keys.js";
+import {TimePlot, coloursOf} from "../parts/plot.js";
+import {SeriesSet, currentFrom, isWithdrawn} from "../parts/series.js";
 import {Card, Empty, ErrorNotice, Name, Segments} from "../parts/ui.js";
 import {file} from "./ways.js";
 
@@ -16,6 +18,9 @@ const RANGES = {10: "10 min", 60: "1 h", 360: "6 h", 1440: "24 h"};
 const MINUTE = 60_000;
 const FIRST_LIMIT = 8000;
 const MAX_LINES = 8;
+/** The time (ms) after which the keys in the plot are chosen again. */
+const CHOICE_MS = 30_000;
+const NO_AMENDMENTS = [];
 
 /** Return the results of an insight: {set, version, error, isLoading, truncated}. */
 function useResults(id, name, minutes, past) {
@@ -34,7 +39,7 @@ function useResults(id, name, minutes, past) {
     const changed = () => {
       waiting ||= setTimeout(() => {
         waiting = 0;
-        if (!past) own.set.dropBefore(Date.now() - minutes * MINUTE);
+        if (!past) own.set.dropBefore(enablerTime() - minutes * MINUTE);
         render();
       }, 150);
     };
@@ -54,7 +59,7 @@ function useResults(id, name, minutes, past) {
       if (!ended) render();
     };
     if (past) read(past[0], past[1]);
-    else read(Date.now() - minutes * MINUTE);
+    else read(enablerTime() - minutes * MINUTE);
     const stop = past
       ? () => {}
       : follow(`${id}/${name}`, {
@@ -83,16 +88,27 @@ function useResults(id, name, minutes, past) {
   return state.current;
 }
 
-export function ResultsView({id, insight}) {
+/** Return the past range of time in an address, as [from, to] in ms; null: the results are live. */
+export function pastIn(query) {
+  const [from, to] = ["from", "to"].map((name) => Number(query?.get(name) ?? NaN));
+  return Number.isSafeInteger(from) && Number.isSafeInteger(to) && from < to ? [from, to] : null;
+}
+
+/** @param {{id: string, insight: object, amendments?: object[], query?: URLSearchParams}} props `query`: of the address */
+export function ResultsView({id, insight, amendments = NO_AMENDMENTS, query}) {
   const [minutes, setMinutes] = useState("10");
-  const [past, setPast] = useState(null);
+  const past = useMemo(() => pastIn(query), [query?.get("from"), query?.get("to")]);
+  // The range is a part of the address, so that the button Back of the browser leaves it.
+  const setPast = (next) => go(link("insights", id, insight.name) + (next ? `?from=${next[0]}&to=${next[1]}` : ""));
   const results = useResults(id, insight.name, Number(minutes), past);
   const [picked, setPicked] = useState(null);
   const [view, setView] = useState("keys");
   const {set} = results;
-  const chosen = useMemo(() => choose(set, picked), [picked, set, set.size]);
+  const from = currentFrom(set, insight, past ? past[1] : enablerTime());
+  const chosen = useMemo(() => choose(set, picked, from), [picked, set, set.size, Math.floor(set.latest / CHOICE_MS)]);
   const lines = useMemo(() => linesOf(set, chosen), [set, set.version, chosen]);
-  const now = Date.now();
+  const now = enablerTime();
+  const events = useMemo(() => amendments.map(({at}) => ({at, text: `amended ${when(at)}`})), [amendments]);
   const range = past ?? [liveStart(now, Number(minutes), insight, set), now];
   const toggle = (key) => {
     const next = new Set(chosen.keys());
@@ -119,19 +135,31 @@ export function ResultsView({id, insight}) {
     <${Card} title=${title} tools=${tools} flush label="Results" footer=${footerOf(results, set)}>
       <${ErrorNotice} error=${results.error} />
       ${set.size === 0 && !results.error && html`<${Nothing} isLoading=${results.isLoading} past=${past} insight=${insight} />`}
+      ${set.size > 0 && !past && insight.window && html`<div class="notice plain" role="status"><${Name} text=${coverageOf(insight.window)} /></div>`}
       ${set.hasNumbers && html`
         <${TimePlot} lines=${lines} range=${range} spanGaps=${Boolean(insight.each_point)}
+          unit=${insight.unit} events=${events}
           onSelect=${(from, to) => to - from > 1000 && setPast([from, to])}
           label=${`${insight.name} over time, ${lines.length} of ${set.size} keys; the values are in the table below`} />`}
       ${set.size > 0 && html`
         <div class="row" style=${{padding: "10px 14px 0"}}>
           <${Segments} label="Table" value=${view} onChange=${setView} choices=${[["keys", "Keys"], ["rows", "Latest results"]]} />
-          <span class="small dim">Drag over the plot to select a past range. ● marks a corrected value; the shaded area shows the bounds of a sample.${set.hasLists ? " The plot shows the least value of TOP_K, and the number of HISTOGRAM and OUTLIER_DETECTION." : ""}</span>
+          <span class="small dim">Drag over the plot to select a past range. ○ marks a corrected value; the shaded area shows the bounds of a sample.${set.hasLists ? " The plot shows the least value of TOP_K, and the number of HISTOGRAM and OUTLIER_DETECTION." : ""}</span>
         </div>
         ${view === "keys"
-          ? html`<${KeyTable} set=${set} version=${set.version} chosen=${chosen} onToggle=${toggle} />`
-          : html`<${ResultTable} set=${set} />`}`}
+          ? html`<${KeyTable} set=${set} version=${set.version} chosen=${chosen} onToggle=${toggle}
+              from=${from} isPast=${Boolean(past)} since=${amendments.at(-1)?.at ?? 0} unit=${insight.unit} />`
+          : html`<${ResultTable} set=${set} unit=${insight.unit} amendments=${amendments} />`}`}
     <//>`;
+}
+
+/**
+ * Return in words that the points began after the window of the latest value.
+ * @param {{metric: string, begins_at: number, points_from: number, ends_at: number}} window
+ */
+export function coverageOf({metric, begins_at: begins, points_from: from, ends_at: ends}) {
+  const seconds = (ms) => Math.round(ms / 1000);
+  return `The window of the latest value is not full yet: it began at ${when(begins)}, the points of ${metric} at ${when(from)}. ${seconds(ends - from)} of ${counted(seconds(ends - begins), "second")} are covered.`;
 }
 
 /** Return the beginning of the live plot, which leaves out the time before the first result. */
@@ -155,16 +183,25 @@ function Nothing({isLoading, past, insight}) {
         ? "The reason is above."
         : isNew
         ? html`The first result is at ${clock(insight.first_tick)}, then ${timesOf(insight)}.`
-        : "The insight runs, but no point matches it: check the name of the metric and the conditions."}
+        : "The insight runs, but has had no value: no point matched its names and conditions, or the condition after WHEN was true for none of its values."}
     <//>`;
 }
 
-/** Return id of a series -> colour: the picked ones, or those with the greatest values. */
-function choose(set, picked) {
-  const all = [...set.byId.values()];
+/**
+ * Return the amendments of an insight in the order of time: [{at, before}], with the former text.
+ * A pause and its resumption, which do not change the text, are none.
+ */
+export function amendmentsOf(ended, {name, text}) {
+  const own = (ended ?? []).filter((each) => each.name === name).sort((a, b) => a.until - b.until);
+  const next = (n) => (n + 1 < own.length ? own[n + 1].text : text);
+  return own.flatMap((each, n) => (each.text === next(n) ? [] : [{at: each.until, before: each.text}]));
+}
+
+/** Return id of a series -> colour: the picked ones, or the greatest values, the current ones first. */
+function choose(set, picked, from) {
   const ids = picked?.filter((id) => set.byId.has(id)) ??
-    all.sort((a, b) => (b.last?.value ?? -Infinity) - (a.last?.value ?? -Infinity)).slice(0, MAX_LINES).map((each) => each.id);
-  return new Map(ids.map((id, n) => [id, colourOf(n)]));
+    keysInOrder(set.byId.values(), "value", from).slice(0, MAX_LINES).map((each) => each.id);
+  return coloursOf(ids);
 }
 
 function linesOf(set, chosen) {
@@ -184,21 +221,27 @@ function linesOf(set, chosen) {
   });
 }
 
-function ResultTable({set}) {
+const Row = ({result, text, unit}) => html`
+  <tr>
+    <td class="nowrap">${clock(result.ts, true)}</td>
+    <td><${Name} text=${text} /></td>
+    <td class="right"><strong>${valueOf(result, unit)}</strong>${result.values && html`<div class="small dim">${listOf(result)}</div>`}</td>
+    <td class="right nowrap">${boundsOf(result)}</td>
+    <td class="right nowrap">${result.computed_at ? duration(result.computed_at - result.ts) : "–"}</td>
+    <td>${notesOf(result)}</td>
+  </tr>`;
+
+/** The newest results; a row between them marks each amendment. */
+function ResultTable({set, unit, amendments}) {
   const rows = set.newest(200);
+  const between = (n) => amendments.filter(({at}) => rows[n].ts > at && rows[n + 1]?.ts <= at);
   return html`
     <div class="scroll" style=${{maxHeight: "420px"}} tabindex="0" role="region" aria-label="Table of results">
       <table class="list dense">
         <thead class="sticky"><tr><th>Time</th><th>Key</th><th class="right">Value</th><th class="right">Bounds</th><th class="right">Computed after</th><th>Notes</th></tr></thead>
-        <tbody>${rows.map((each) => html`
-          <tr key=${`${each.ts} ${JSON.stringify(each.key)}`}>
-            <td class="nowrap">${clock(each.ts, true)}</td>
-            <td><${Name} text=${set.byId.get(JSON.stringify(each.key))?.text} /></td>
-            <td class="right"><strong>${valueOf(each)}</strong>${each.values && html`<div class="small dim">${listOf(each)}</div>`}</td>
-            <td class="right nowrap">${boundsOf(each)}</td>
-            <td class="right nowrap">${each.computed_at ? duration(each.computed_at - each.ts) : "–"}</td>
-            <td>${notesOf(each)}</td>
-          </tr>`)}</tbody>
+        <tbody>${rows.map((each, n) => html`
+          <${Row} key=${`${each.ts} ${JSON.stringify(each.key)}`} result=${each} unit=${each.ts > (amendments.at(-1)?.at ?? 0) ? unit : null} text=${set.byId.get(JSON.stringify(each.key))?.text} />
+          ${between(n).map(({at}) => html`<tr key=${at} class="mark"><td colspan="6">Amended at ${when(at)}: the results below are those of the former text.</td></tr>`)}`)}</tbody>
       </table>
     </div>`;
 }

@@ -2,8 +2,8 @@
 
 import {html, useMemo} from "../vendor/interface.js";
 import {get} from "../app/api.js";
-import {ago, bytes, compact, duration, when} from "../app/format.js";
-import {useRequest} from "../app/hooks.js";
+import {ago, bytes, compact, duration, visible, when} from "../app/format.js";
+import {useRequest, useTitle} from "../app/hooks.js";
 import {inOrderOfUse} from "../app/language.js";
 import {decisions} from "../app/live.js";
 import {link} from "../app/route.js";
@@ -14,6 +14,7 @@ import {DecisionList} from "./start.js";
 
 export function SiteDetails({site, fog, worker, at}) {
   const {state} = site;
+  useTitle(`Site ${visible(site.name)}`);
   const links = (fog.links ?? []).filter((each) => each.source === site.name && each.target !== site.name);
   const flows = (fog.flows ?? []).filter((each) => [each.source, each.target].includes(site.name));
   const labels = Object.entries(state.labels ?? {});
@@ -26,7 +27,7 @@ export function SiteDetails({site, fog, worker, at}) {
           <dl class="facts">
             <dt>Region</dt><dd><${Name} text=${state.region || "–"} /></dd>
             <dt>Agent at</dt><dd><${Name} text=${state.node ?? "–"} /></dd>
-            ${labels.length > 0 && html`<dt>Labels</dt><dd>${labels.map(([name, value]) => html`<span class="chip" key=${name}><${Name} text=${`${name}=${value}`} /></span> `)}</dd>`}
+            ${labels.length > 0 && html`<dt>Labels</dt><dd>${labels.map(([name, value], n) => html`${n > 0 && ", "}<${Name} key=${name} text=${`${name}=${value}`} />`)}</dd>`}
             <dt>Series</dt><dd>${state.series ?? "–"}</dd>
             ${typeof state.disk_free_mb === "number" && html`<dt>Free disk</dt><dd>${bytes(state.disk_free_mb * 1e6)} of ${bytes(state.disk_size_mb * 1e6)}</dd>`}
             <dt>Replicas at</dt><dd>${state.replicas?.length ? state.replicas.map((each) => html`<a key=${each} href=${link("fog", each)}><${Name} text=${each} /></a> `) : "no other site"}</dd>

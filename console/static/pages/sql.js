@@ -12,6 +12,17 @@ import {DataTable, TablePlot, plottable} from "../parts/table.js";
 import {Card, Empty, ErrorNotice, RunButton} from "../parts/ui.js";
 
 const START = "SELECT metric, count(*) AS series, max(ts) AS ts\nFROM latest\nGROUP BY metric\nORDER BY series DESC";
+/** Name of a table -> its columns. */
+const TABLES = {
+  latest: "metric, entity, ts, value, and the columns of metadata: the latest point of each series. It has no attributes",
+  historical: "metric, entity, attributes, ts, value: all stored points. One attribute is attributes->>'region'",
+  metadata: "metric, entity, entity_type, name, units, description, group_name, min_val, max_val, higher_is_better, and columns for pods and containers",
+};
+
+/** Return an error of a query; where it names the page of the documentation, the table below replaces it. */
+export const explained = (error) =>
+  /docs\/sql\.md/.test(error.hint) ? {...error, message: error.message, hint: "The tables and their columns are listed below the editor."} : error;
+
 const quotedText = (value) => `'${value.replaceAll("'", "''")}'`;
 const quotedName = (value) => `"${value.replaceAll('"', '""')}"`;
 
@@ -62,12 +73,19 @@ export function SqlBox({query}) {
         <label class="row small dim">Example <select class="input" value="" onChange=${(event) => { if (event.target.value) setText(examples[Number(event.target.value)][1]); event.target.value = ""; }}>
           <option value="">choose …</option>${examples.map(([title], n) => html`<option key=${title} value=${n}>${visible(title)}</option>`)}</select></label>
       </div>
-      <${ErrorNotice} error=${state.error} />
+      <${ErrorNotice} error=${state.error && explained(state.error)} />
+      <details class="small" style=${{padding: "0 14px 10px"}} open=${Boolean(state.error)}><summary>Tables and their columns</summary>
+        <dl class="facts stacked" style=${{marginTop: "6px"}}>${Object.entries(TABLES).map(([name, about]) => html`<dt key=${name}><code>${name}</code></dt><dd>${about}</dd>`)}
+          <dt><code>"results/…"</code>, <code>raw</code></dt><dd>Every stream by its name in quotes</dd></dl>
+        <p class="dim" style=${{marginTop: "6px"}}>Times (ts) are in milliseconds since 1970.</p></details>
     <//>
     <${Card} title="Rows" flush footer=${answer && `${counted(answer.rows.length, "row")} in ${duration(state.ms)}`}>
       ${answer === null && html`<${Empty} title=${state.isBusy ? "Running …" : "Nothing to show yet"}>${!state.isBusy && "Run a query: its rows appear here, and as a plot if they have times and numbers."}<//>`}
+      ${answer && state.isBusy && html`<p class="notice plain" role="status">Running … The rows below are those of the query before.</p>`}
       ${answer?.rows.length === 0 && html`<${Empty} title="No rows">The answer of the query has no rows.<//>`}
-      ${canPlot && html`<${TablePlot} columns=${answer.columns} rows=${answer.rows} label="The rows as a plot; the values are in the table below" />`}
-      ${answer?.rows.length > 0 && html`<${DataTable} columns=${answer.columns} rows=${answer.rows} label="Table of rows" />`}
+      <div class=${state.isBusy ? "outdated" : ""}>
+        ${canPlot && html`<${TablePlot} columns=${answer.columns} rows=${answer.rows} label="The rows as a plot; the values are in the table below" />`}
+        ${answer?.rows.length > 0 && html`<${DataTable} columns=${answer.columns} rows=${answer.rows} label="Table of rows" />`}
+      </div>
     <//>`;
 }

@@ -4,10 +4,11 @@ import {html} from "../vendor/interface.js";
 import {ago, sentence, visible, when} from "../app/format.js";
 import {useNow} from "../app/hooks.js";
 import {decisions, health, refusal} from "../app/live.js";
-import {link} from "../app/route.js";
+import {insightLink, link} from "../app/route.js";
 import {mayChange} from "../app/session.js";
 import {useStore} from "../app/store.js";
 import {useTopic} from "../parts/topic_hook.js";
+import {Term} from "../parts/terms.js";
 import {Card, Empty, Icon, Name} from "../parts/ui.js";
 
 const VERDICTS = {
@@ -57,12 +58,12 @@ function Verdict({report}) {
 function Figures({counts}) {
   const of = (some, all) => html`${some}<small> of ${all}</small>`;
   const figures = [
-    ["Insights running", of(counts.insights_running, counts.insights)],
-    ["Sites reachable", of(counts.sites_reachable, counts.sites)],
-    ["Workers", counts.workers],
-    ["Fragments", counts.fragments],
+    ["insight", "Insights running", of(counts.insights_running, counts.insights)],
+    ["site", "Sites reachable", of(counts.sites_reachable, counts.sites)],
+    ["worker", "Workers", counts.workers],
+    ["fragment", "Fragments", counts.fragments],
   ];
-  return html`<dl class="figures">${figures.map(([name, value]) => html`<div class="figure" key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  return html`<dl class="figures">${figures.map(([term, name, value]) => html`<div class="figure" key=${name}><dt><${Term} name=${term}>${name}<//></dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
 function Problems({problems}) {
@@ -90,7 +91,7 @@ function Problems({problems}) {
 /** Return the page of what a problem is about; null: it has none. */
 function linkOf({kind, subject, site}) {
   if (site) return link("fog", site);
-  return kind.startsWith("insight_") ? link("insights", ...subject.split("/")) : null;
+  return kind.startsWith("insight_") ? insightLink(subject) : null;
 }
 
 function FirstSteps({counts}) {
@@ -108,7 +109,7 @@ function FirstSteps({counts}) {
 function Decisions() {
   const entries = useStore(decisions);
   return html`
-    <${Card} title="Decisions" flush footer="The decisions of the enabler with their reasons, newest first.">
+    <${Card} title="Decisions" flush footer=${html`The decisions of the <${Term} name="enabler">enabler<//> with their reasons, newest first.`}>
       ${entries.length === 0 && html`<${Empty} title="Nothing yet">Deployments, moves and losses appear here.<//>`}
       <${DecisionList} entries=${entries.slice(0, 15)} />
     <//>`;
@@ -118,7 +119,7 @@ function Decisions() {
 export const DecisionList = ({entries}) => html`
   <ul class="events">
     ${entries.map((each) => html`
-      <li key=${`${each.at} ${each.kind} ${each.subject}`}>
+      <li key=${`${each.at} ${each.kind} ${each.subject} ${each.what}`}>
         <time>${when(each.at)}</time>
         <div>
           <div class="what"><${Name} text=${each.what} /></div>

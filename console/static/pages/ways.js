@@ -2,6 +2,7 @@
 
 import {html, useState} from "../vendor/interface.js";
 import {address, path} from "../app/api.js";
+import {now} from "../app/clock.js";
 import {visible, visibleLines} from "../app/format.js";
 import {session} from "../app/session.js";
 import {Card, CopyButton, Segments} from "../parts/ui.js";
@@ -29,7 +30,7 @@ export const file = (format, id, name, from, to) =>
 
 export function Ways({id, insight}) {
   const [hours, setHours] = useState("1");
-  const from = Date.now() - Number(hours) * 3_600_000;
+  const from = now() - Number(hours) * 3_600_000;
   const login = session.value?.token_required ? `-H "Authorization: Bearer $MISTBOW_TOKEN" ` : "";
   const read = address(path`api/insights/${id}/results`, {insight: insight.name, limit: 100});
   const followed = address(path`api/insights/${id}/results/follow`, {insight: insight.name});

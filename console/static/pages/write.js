@@ -1,67 +1,106 @@
 // The editor: write an insight, see its errors, its plan and its values before it is deployed.
 
 import {html, useEffect, useRef, useState} from "../vendor/interface.js";
-import {ApiError, get, isTemporary, path, post, send} from "../app/api.js";
-import {RETRY_MS, useSettled, useStored} from "../app/hooks.js";
+import {readAmendment, storeAmendment} from "../app/amendments.js";
+import {get, isTemporary, path, post} from "../app/api.js";
+import {authorOf, visible} from "../app/format.js";
+import {RETRY_MS, useRequest, useSettled, useStored, useTitle} from "../app/hooks.js";
+import {titleOf} from "../app/language.js";
+import {states} from "../app/live.js";
 import {go, link} from "../app/route.js";
-import {mayChange} from "../app/session.js";
-import {Diff} from "../parts/diff.js";
+import {useStore} from "../app/store.js";
+import {useStart} from "../parts/draft.js";
 import {TextEditor, offsetOf, placeOf} from "../parts/editor.js";
 import {insightLanguage} from "../parts/highlight.js";
-import {Card, Dialog, ErrorNotice, Name} from "../parts/ui.js";
+import {Card, ErrorNotice, Name} from "../parts/ui.js";
 import {Assistant} from "./assistant.js";
 import {Preview} from "./preview.js";
+import {Submit, isChangedSince} from "./submit.js";
 
 const CHECK_MS = 300;
-/** Deployment id -> the text of an amendment that is not submitted yet, as when the session ends. */
-const amendments = new Map();
 
 export function WritePage({route}) {
   const [id] = route.parts;
-  return html`<${Writer} key=${id ?? "new"} id=${id} metric=${route.query.get("metric")} />`;
+  return id
+    ? html`<${Amend} key=${id} id=${id} />`
+    : html`<${Writer} key="new" metric=${route.query.get("metric")} />`;
 }
 
-function Writer({id, metric}) {
-  const [deployment, setDeployment] = useState(null);
-  const [error, setError] = useState(null);
-  const [draft, setDraft] = useStored("draft", "");
-  const [text, setText] = useState(id ? "" : draft);
-  const [name, setName] = useState("");
-  const editor = useRef(null);
+/** Read a deployment before its amendment, and again when somebody else changes it. */
+function Amend({id}) {
+  const {data, error, refresh} = useRequest((signal) => get(path`api/insights/${id}`, {}, signal), 0, [id]);
+  const live = useStore(states).get(id);
+  const wasLive = useRef(false);
   useEffect(() => {
-    if (!id) return;
-    get(path`api/insights/${id}`).then((found) => {
-      setError(null);
-      setDeployment(found);
-      setText(amendments.get(id) ?? found.queries);
-      setName(found.name ?? "");
-    }, setError);
-  }, [id]);
+    if (data && (live ? live.version && live.version !== data.version : wasLive.current)) refresh();
+    wasLive.current ||= Boolean(live);
+  }, [live?.version, data?.version, Boolean(live)]);
+  if (data) return html`<${Writer} id=${id} present=${data} isDeleted=${error?.status === 404} refresh=${refresh} />`;
+  if (!error) return html`<p class="starting" role="status">Loading …</p>`;
+  return html`<div class="page"><${ErrorNotice} error=${error} /><p><a href=${link("insights")}>All insights</a></p></div>`;
+}
+
+const seen = ({version, queries, name}) => ({version, queries, name});
+
+/** @param {{id?: string, present?: object, isDeleted?: boolean, metric?: string, refresh?: () => Promise<void>}} props */
+function Writer({id, present, isDeleted, metric, refresh}) {
+  const [kept] = useState(() => (id ? readAmendment(id) : null));
+  const [draft, setDraft] = useStored("draft", "");
+  const [base, setBase] = useState(() => (id ? kept?.base ?? seen(present) : null));
+  const [text, setText] = useState(() => (id ? kept?.text ?? present.queries : draft));
+  const [name, setName] = useState(() => kept?.name ?? present?.name ?? "");
+  const editor = useRef(null);
+  const isUnfinished = id && (text !== base.queries || name.trim() !== (base.name ?? ""));
+  const store = (nextText, nextName) => {
+    if (!id) setDraft(nextText);
+    else storeAmendment(id, {text: nextText, name: nextName, base});
+  };
   const change = (next) => {
     setText(next);
-    if (!id) setDraft(next);
-    else if (next === deployment?.queries) amendments.delete(id);
-    else amendments.set(id, next);
+    store(next, name);
   };
-  const [isRestored] = useState(() => amendments.has(id));
+  const rename = (next) => {
+    setName(next);
+    if (id) store(text, next);
+  };
+  const restart = () => {
+    storeAmendment(id, null);
+    setBase(seen(present));
+    setText(present.queries);
+    setName(present.name ?? "");
+  };
+  const isChanged = id && isChangedSince(base, present, text, name);
+  useEffect(() => {
+    // Nothing has been written yet: the page follows what is deployed.
+    if (isChanged && !isUnfinished) restart();
+  }, [present?.version]);
+  useTitle(id ? `Amend ${visible(titleOf(present))}` : "Write");
+  const {former, restore, forget, keep} = useStart(metric, text, change);
   const {problems, isChecked, failure} = useCheck(text);
-  const isRight = isChecked && text.trim() !== "" && !problems.some((each) => each.severity === "error");
-  if (id && !deployment) {
-    if (error) return html`<div class="page"><${ErrorNotice} error=${error} /><p><a href=${link("insights")}>All insights</a></p></div>`;
-    return html`<p class="starting" role="status">Loading …</p>`;
-  }
+  const hasErrors = isChecked && problems.some((each) => each.severity === "error");
+  const isRight = isChecked && text.trim() !== "" && !hasErrors;
   return html`
     <div class="page">
       <div class="page-head">
         <div>
-          <h1>${id ? html`Amend <${Name} text=${deployment?.name ?? id} />` : "Write an insight"}</h1>
+          <h1>${id ? html`Amend <${Name} text=${titleOf(present)} />` : "Write an insight"}</h1>
           <p>${id ? "Insights with unchanged text continue without a gap." : "Start from an example, or type: names and functions are completed (Ctrl + Space)."}</p>
         </div>
       </div>
-      <${ErrorNotice} error=${error ?? failure} />
-      ${isRestored && deployment && text !== deployment.queries && html`
+      <${ErrorNotice} error=${failure} />
+      ${isDeleted && html`
+        <div class="notice bad row apart" role="alert">This deployment was deleted meanwhile. Your text is still here.
+          <button type="button" class="button small" onClick=${() => { keep(draft); setDraft(text); storeAmendment(id, null); go(link("write")); }}>Write it as a new deployment</button></div>`}
+      ${!isDeleted && isChanged && isUnfinished && html`
+        <div class="notice row apart" role="alert"><span>This deployment was changed meanwhile <${Name} text=${authorOf(present)} />. The review of your amendment shows this change.</span>
+          <button type="button" class="button small" onClick=${restart}>Take the changed text instead</button></div>`}
+      ${kept && !isChanged && isUnfinished && html`
         <div class="notice plain row apart" role="status">These are your changes, which are not deployed yet.
-          <button type="button" class="button small" onClick=${() => change(deployment.queries)}>Discard them</button></div>`}
+          <button type="button" class="button small" onClick=${restart}>Discard them</button></div>`}
+      ${!id && former.length > 0 && html`
+        <div class="notice plain row apart" role="status"><span>${former.length === 1 ? "Your former text is stored" : `${former.length} former texts of yours are stored, the latest`}: <code><${Name} text=${former[0].trim().slice(0, 60)} /></code></span>
+          <span class="row"><button type="button" class="button small" onClick=${restore}>Take it back</button>
+            <button type="button" class="button small" onClick=${forget}>Forget it</button></span></div>`}
       <div class="columns">
         <div class="stack">
           <${Card} title="Text" flush tools=${html`<${Format} text=${text} onText=${change} />`}>
@@ -69,10 +108,10 @@ function Writer({id, metric}) {
               complete=${complete} problems=${problems} handle=${editor}
               empty="Type here, or choose an example. It looks like this: mean_delay = COMPUTE AVG(delay, 1 MINUTE) BY region EVERY 10 SECONDS" />
             <${Problems} problems=${problems} isChecked=${isChecked} isFailed=${Boolean(failure)} isEmpty=${text.trim() === ""} editor=${editor} />
-            <${Submit} id=${id} deployment=${deployment} text=${text} name=${name} onName=${setName} isRight=${isRight}
-              onDone=${() => (id ? amendments.delete(id) : setDraft(""))} />
+            <${Submit} id=${id} base=${base} present=${present} text=${text} name=${name} onName=${rename} isRight=${isRight && !isDeleted}
+              refresh=${refresh} onDone=${() => (id ? storeAmendment(id, null) : setDraft(""))} />
           <//>
-          <${Preview} text=${text} isRight=${isRight} />
+          <${Preview} text=${text} isRight=${isRight} hasErrors=${hasErrors} />
         </div>
         <${Assistant} metric=${metric} text=${text} isRight=${isRight} editor=${editor} onText=${change} />
       </div>
@@ -127,6 +166,8 @@ async function complete(context) {
     return null;
   }
   if (!answer.items.length) return null;
+  // A word that is complete already needs no completion: Enter begins a new line.
+  if (!context.explicit && answer.items.length === 1 && answer.items[0].insert === before?.text) return null;
   const from = offsetOf(doc, answer.line, answer.column);
   const to = offsetOf(doc, answer.line, answer.column + answer.length);
   return {
@@ -148,11 +189,15 @@ const applyFunction = (insert) => (view, _, from, to) => {
   view.dispatch({changes: {from, to, insert: text}, selection: {anchor: from + insert.length}, userEvent: "input.complete"});
 };
 
-function Format({text, onText}) {
+export function Format({text, onText}) {
   const [note, setNote] = useState("");
+  const latest = useRef(text);
+  latest.current = text;
   const format = async () => {
     try {
       const answer = await post("api/insights/format", {queries: text});
+      // What was typed meanwhile is not replaced.
+      if (latest.current !== text) return;
       if (answer.ok) onText(answer.queries);
       setNote(answer.ok ? "" : "Correct the errors first");
     } catch (error) {
@@ -178,59 +223,4 @@ function Problems({problems, isChecked, isFailed, isEmpty, editor}) {
           <button type="button" onClick=${() => show(each)}>line ${each.line}, column ${each.column}</button>
         </li>`)}</ul>
     </div>`;
-}
-
-function Submit({id, deployment, text, name, onName, isRight, onDone}) {
-  const [error, setError] = useState(null);
-  const [isBusy, setBusy] = useState(false);
-  const [isAsking, setAsking] = useState(false);
-  const [key] = useState(() => [...crypto.getRandomValues(new Uint8Array(16))].map((each) => each.toString(16)).join(""));
-  if (!mayChange()) return html`<p class="notice plain">Your token may read only: it cannot deploy insights.</p>`;
-  const body = {queries: text, name: name.trim() || null};
-  const submit = async () => {
-    setBusy(true);
-    try {
-      const answer = id
-        ? await send("PUT", path`api/insights/${id}`, {body})
-        : await send("POST", "api/insights", {body, headers: {"Idempotency-Key": requestKey(key, body)}});
-      onDone();
-      go(link("insights", answer.deployment_id, ...answer.insights.slice(0, 1)));
-    } catch (failure) {
-      setError(failure instanceof ApiError ? failure : {message: `${failure}`});
-      setBusy(false);
-      setAsking(false);
-    }
-  };
-  const isSame = id && deployment && text === deployment.queries && name.trim() === (deployment.name ?? "");
-  return html`
-    <div class="stack tight" style=${{padding: "0 14px 14px"}}>
-      <${ErrorNotice} error=${error} />
-      <div class="row">
-        <label class="row small dim">Name of the deployment
-          <input class="input" value=${name} maxlength="200" placeholder="optional" onInput=${(event) => onName(event.target.value)} /></label>
-        <button type="button" class="button main-action" disabled=${!isRight || isBusy || isSame}
-          onClick=${() => (id ? setAsking(true) : submit())}>${id ? "Review the amendment" : "Deploy"}</button>
-        ${id && html`<a class="button" href=${link("insights", id)}>Cancel</a>`}
-        ${isSame && html`<span class="small dim">No changes yet.</span>`}
-      </div>
-      ${isAsking && html`
-        <${Dialog} title="Amend the deployment" wide onClose=${() => setAsking(false)}>
-          <p class="small dim">Left: the deployed text. Right: the new text, which applies to later results of changed insights.</p>
-          <${Diff} before=${deployment.queries} after=${text} />
-          <div class="actions">
-            <button type="button" class="button" onClick=${() => setAsking(false)}>Back</button>
-            <button type="button" class="button main-action" disabled=${isBusy} onClick=${submit}>Amend</button>
-          </div>
-        <//>`}
-    </div>`;
-}
-
-/** Return the idempotency key of a body, so that a changed body is another request. */
-export const requestKey = (key, body) => `${key}-${hash(JSON.stringify(body))}`;
-
-/** Return a short number for a text. */
-function hash(text) {
-  let value = 0;
-  for (const each of text) value = (Math.imul(value, 31) + each.codePointAt(0)) | 0;
-  return value >>> 0;
 }

@@ -67,6 +67,10 @@ export function marksOf(doc, problems) {
   });
 }
 
+/** Return whether an event of a mouse is in the scrollbar of its target. */
+const isInScrollbar = ({target, offsetX, offsetY}) =>
+  offsetX >= target.clientLeft + target.clientWidth || offsetY >= target.clientTop + target.clientHeight;
+
 /**
  * @param {{value: string, onChange: (text: string) => void, language: object, label: string,
  *   complete?: (context: object) => Promise<object|null>, problems?: object[], empty?: string,
@@ -96,7 +100,7 @@ export function TextEditor({value, onChange, language, label, complete, problems
         ...(complete ? [autocompletion({override: [(context) => latest.current.complete(context)], activateOnTypingDelay: 150, icons: false})] : []),
         keymap.of([run, take, ...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...lintKeymap, ...defaultKeymap]),
         EditorView.contentAttributes.of({"aria-label": label, spellcheck: "false", autocapitalize: "off"}),
-        EditorView.theme({"& .cm-scroller": {minHeight, maxHeight: "60vh"}}),
+        EditorView.theme({"& .cm-scroller": {maxHeight: "60vh"}, "& .cm-content, & .cm-gutter": {minHeight}}),
         EditorView.updateListener.of((update) => {
           if (!update.docChanged || isReplaced.current) return;
           const text = update.state.doc.toString();
@@ -106,6 +110,12 @@ export function TextEditor({value, onChange, language, label, complete, problems
       ],
     });
     view.current = new EditorView({state, root, parent: root});
+    // What is no text, as the numbers of lines, must not take the keyboard from it.
+    view.current.dom.addEventListener("mousedown", (event) => {
+      if (view.current.contentDOM.contains(event.target) || event.target.closest(".cm-tooltip") || isInScrollbar(event)) return;
+      event.preventDefault();
+      view.current.focus();
+    });
     if (handle) {
       handle.current = {
         insert: (text) => {

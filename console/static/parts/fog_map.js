@@ -2,7 +2,7 @@
 
 import {h, html, useCallback, useMemo, useRef, useState} from "../vendor/interface.js";
 import {bytes, compact, visible} from "../app/format.js";
-import {MANY, briefOf, graphLayout, mapLayout, positionOf, slownessOf} from "./fog_model.js";
+import {MANY, briefOf, graphLayout, mapLayout, positionOf, scaleBar, slownessOf} from "./fog_model.js";
 
 const WIDTH = 780;
 const HEIGHT = 500;
@@ -51,12 +51,18 @@ export function FogMap({fog, sites, isMap, chosen, onChoose}) {
     isDragged.current ||= Math.hypot(event.clientX - x, event.clientY - y) > 4;
     setView([start[0] - ((event.clientX - x) / box.width) * start[2], start[1] - ((event.clientY - y) / box.height) * start[3], start[2], start[3]]);
   };
+  const onKeyDown = (event) => {
+    const [x, y] = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]}[event.key] ?? [0, 0];
+    if (x === 0 && y === 0) return;
+    event.preventDefault();
+    setView([view[0] + (x * view[2]) / 10, view[1] + (y * view[3]) / 10, view[2], view[3]]);
+  };
   return html`
     <div class="fog-map">
       <svg ref=${svg} viewBox=${view.join(" ")} onWheel=${onWheel} onPointerMove=${onPointerMove}
         onPointerDown=${(event) => { drag.current = [event.clientX, event.clientY, view]; isDragged.current = false; }}
         onPointerUp=${() => { drag.current = null; setTimeout(() => { isDragged.current = false; }); }} onPointerLeave=${() => { drag.current = null; }}
-        role="group" aria-label="Sites of the fog">
+        onKeyDown=${onKeyDown} role="group" aria-label="Sites of the fog; the arrow keys move the picture">
         <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto" markerUnits="userSpaceOnUse"><path d="M0 0L8 4L0 8z" class="arrow" /></marker></defs>
         ${edges}
         ${[...sites.values()].map((site) => drawn(site, {
@@ -64,6 +70,7 @@ export function FogMap({fog, sites, isMap, chosen, onChoose}) {
           hasLabel: !isMany || scale < 0.4 || site.name === chosen || site.tone === "bad",
           scale: Math.max(0.45, scale), onChoose: choose,
         }))}
+        ${isMap && html`<${Scale} sites=${sites} view=${view} scale=${scale} />`}
       </svg>
       <div class="zoom">
         <button type="button" class="button small" aria-label="Zoom in" onClick=${() => zoom(0.75)}>+</button>
@@ -71,6 +78,19 @@ export function FogMap({fog, sites, isMap, chosen, onChoose}) {
         <button type="button" class="button small" onClick=${() => setView([0, 0, WIDTH, HEIGHT])}>All</button>
       </div>
     </div>`;
+}
+
+/** The bar at the lower left that shows a distance of the map. */
+function Scale({sites, view: [left, top, , height], scale}) {
+  const bar = scaleBar(sites, WIDTH, HEIGHT, 140 * scale);
+  if (bar === null) return null;
+  const {length, text} = bar;
+  const [x, y] = [left + 16 * scale, top + height - 16 * scale];
+  return html`
+    <g class="scale" role="img" aria-label=${`Scale: the bar is ${text} long`}>
+      <path d=${`M${x} ${y - 5 * scale}v${5 * scale}h${length}v${-5 * scale}`} />
+      <text x=${x + length / 2} y=${y - 7 * scale} font-size=${11 * scale}>${text}</text>
+    </g>`;
 }
 
 /** Return a function that draws a site again only if what it shows has changed. */

@@ -73,11 +73,15 @@ function apart(places) {
   });
 }
 
-/** Return site -> [x, y] in a box of the given size, by geographic position; others stand below. */
-export function mapLayout(sites, width, height) {
+const KM_PER_DEGREE = 111.2;
+
+/**
+ * Return where a map in a box of the given size shows positions: {placed, places, kmPerUnit}.
+ * `kmPerUnit`: null if all positions are the same.
+ */
+function projectionOf(sites, width, height) {
   const placed = [...sites.values()].filter(positionOf);
-  const others = [...sites.values()].filter((each) => !positionOf(each));
-  const bottom = others.length ? 90 : 0;
+  const bottom = placed.length < sites.size ? 90 : 0;
   const points = placed.map((each) => {
     const {latitude, longitude} = positionOf(each);
     return [longitude, latitude];
@@ -86,13 +90,33 @@ export function mapLayout(sites, width, height) {
   const squeeze = Math.max(0.1, Math.cos((middle * Math.PI) / 180));
   const [xs, ys] = [points.map(([x]) => x * squeeze), points.map(([, y]) => y)];
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-  const scale = Math.min((width - 140) / (right - left || 1), (height - bottom - 120) / (high - low || 1));
+  const isOnePlace = right === left && high === low;
+  const scale = isOnePlace ? 1 : Math.min((width - 140) / (right - left), (height - bottom - 120) / (high - low));
   const [startX, startY] = [(width - (right - left) * scale) / 2, (height - bottom - (high - low) * scale) / 2];
   const places = placed.map((_, n) => [startX + (xs[n] - left) * scale, startY + (high - ys[n]) * scale]);
+  return {placed, places, kmPerUnit: isOnePlace ? null : KM_PER_DEGREE / scale};
+}
+
+/** Return site -> [x, y] in a box of the given size, by geographic position; others stand below. */
+export function mapLayout(sites, width, height) {
+  const {placed, places} = projectionOf(sites, width, height);
+  const others = [...sites.values()].filter((each) => !positionOf(each));
   const free = apart(places);
   const found = new Map(placed.map((each, n) => [each.name, free[n]]));
   others.forEach((each, n) => found.set(each.name, [((n + 0.5) * width) / others.length, height - 48]));
   return found;
+}
+
+/**
+ * Return the bar of the scale of a map: {length, text}; `length` in units of the box, at most `most`.
+ * The distance is a round number: 1, 2 or 5 times a power of ten. null: all sites are at one place.
+ */
+export function scaleBar(sites, width, height, most) {
+  const {kmPerUnit} = projectionOf(sites, width, height);
+  if (kmPerUnit === null) return null;
+  const power = 10 ** Math.floor(Math.log10(most * kmPerUnit));
+  const km = [5, 2, 1].map((each) => each * power).find((each) => each <= most * kmPerUnit) ?? power;
+  return {length: km / kmPerUnit, text: km >= 1 ? `${km} km` : `${Number((1000 * km).toPrecision(1))} m`};
 }
 
 /** Return site -> [x, y]: sites to which most flows go in the middle, the others around them. */

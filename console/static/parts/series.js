@@ -51,6 +51,23 @@ export class Series {
   }
 }
 
+/** The time (ms) for which a key of an insight at points is current after its last value. */
+const POINT_MS = 60_000;
+/** The time (ms) that a result may take from its tick until it is here. */
+const DELAY_MS = 10_000;
+
+/**
+ * Return the time from which on the last value of a key counts as current.
+ * With ticks, this is the tick of the latest result; Infinity: no key has had a value for three ticks.
+ * @param {{latest: number}} set
+ * @param {{every_ms: number, each_point?: boolean, lag_ms?: number|null}} insight
+ */
+export function currentFrom({latest}, {every_ms: every, each_point: atPoints, lag_ms: lag}, now) {
+  const oldest = now - (lag ?? 0) - DELAY_MS;
+  if (atPoints) return oldest - POINT_MS;
+  return latest >= oldest - 3 * every ? latest : Infinity;
+}
+
 /** Return whether a result withdraws the earlier result of its key and time. */
 export const isWithdrawn = (result) => result.value === null && (result.text ?? null) === null;
 
@@ -108,6 +125,12 @@ export class SeriesSet {
     const found = [];
     for (const series of this.byId.values()) found.push(...series.results.slice(-count));
     return found.sort((a, b) => b.ts - a.ts).slice(0, count);
+  }
+
+  /** The shortest time (ms) between results: the interval of ticks, or a multiple of it. */
+  get step() {
+    const times = [...new Set([...this.byId.values()].flatMap((each) => each.times))].sort((a, b) => a - b);
+    return times.reduce((least, time, n) => (n ? Math.min(least, time - times[n - 1]) : least), Infinity);
   }
 
   get size() {

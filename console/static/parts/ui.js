@@ -1,7 +1,8 @@
 // Small parts of all pages: names, badges, cards, notices, dialogs.
 
 import {html, useEffect, useMemo, useRef, useState} from "../vendor/interface.js";
-import {visible} from "../app/format.js";
+import {visible, visibleLines} from "../app/format.js";
+import {useTip} from "./terms.js";
 
 const ICONS = {
   good: "M3 8.5l3.2 3.2L13 5",
@@ -54,8 +55,15 @@ const MEANINGS = {
 /** The state of an insight, as colour, pictogram and word. */
 export function StateBadge({state}) {
   const tone = toneOf(state);
-  return html`<span class=${`badge ${tone}`} title=${MEANINGS[state]}><${Icon} name=${tone} />${state ?? "unknown"}</span>`;
+  // A check mark would say that nothing happens.
+  const icon = CHANGING.includes(state) ? "wait" : tone;
+  return html`<span class=${`badge ${tone}`} title=${MEANINGS[state]}><${Icon} name=${icon} />${state ?? "unknown"}</span>`;
 }
+
+const CHANGING = ["adapting", "correcting"];
+
+/** Return what a state means, for states that need an explanation; "": it needs none. */
+export const meaningOf = (state) => (state === "running" ? "" : MEANINGS[state] ?? "");
 
 export const Card = ({title, tools, flush, footer, label, children}) => html`
   <section class="card" aria-label=${label ?? (typeof title === "string" ? title : undefined)}>
@@ -71,8 +79,8 @@ export const Empty = ({title, children}) => html`<div class="empty"><h3>${title}
 export function ErrorNotice({error}) {
   if (!error) return null;
   return html`<div class="notice bad" role="alert">
-    <${Name} text=${error.message} />
-    ${error.hint && html`<div class="hint"><${Name} text=${error.hint} /></div>`}
+    <bdi class="name lines">${visibleLines(error.message)}</bdi>
+    ${error.hint && html`<div class="hint"><bdi class="name lines">${visibleLines(error.hint)}</bdi></div>`}
   </div>`;
 }
 
@@ -107,10 +115,13 @@ export function useOrder(rows, values) {
   return {rows: sorted, by, sign, sort};
 }
 
-/** The heading of a column by which rows can be sorted. */
-export const SortHead = ({order, by, isRight, title, children}) => html`
-  <th class=${isRight ? "right" : ""} aria-sort=${order.by === by ? (order.sign === 1 ? "ascending" : "descending") : undefined}>
-    <button type="button" class="sorter" title=${title ?? "Sort by this column"} onClick=${() => order.sort(by)}>${children}</button></th>`;
+/** The heading of a column by which rows can be sorted; `about`: what the column means. */
+export function SortHead({order, by, isRight, title, about, children}) {
+  const {on, tip} = useTip(about);
+  return html`
+    <th class=${isRight ? "right" : ""} aria-sort=${order.by === by ? (order.sign === 1 ? "ascending" : "descending") : undefined}>
+      <button type="button" class="sorter" title=${about ? undefined : title ?? "Sort by this column"} onClick=${() => order.sort(by)} ...${on}>${children}</button>${tip}</th>`;
+}
 
 /** The button that runs a query, or cancels the query that runs. */
 export const RunButton = ({isBusy, isEmpty, onRun, onCancel}) =>
@@ -142,7 +153,7 @@ export function Dialog({title, wide, onClose, children}) {
   }, []);
   return html`
     <dialog ref=${dialog} class=${wide ? "wide" : ""} aria-label=${title}
-      onCancel=${(event) => { event.preventDefault(); onClose(); }}>
+      onCancel=${(event) => { event.preventDefault(); onClose(); }} onClose=${onClose}>
       <div class="inside"><h2>${title}</h2>${children}</div>
     </dialog>`;
 }

@@ -25,7 +25,7 @@ from storage_agent.http.points import GetBody
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.facts import published_series
 from storage_agent.membership.network import post_request
-from storage_agent.replication.facts import copies_of, replica_facts
+from storage_agent.replication.facts import copies_of, is_requested, replica_facts
 from storage_agent.replication.failover.replica_answers import (
     ReplicaGetRequest,
     answer_from_replica,
@@ -295,14 +295,22 @@ class FailoverReader:
         own, peers = self._membership.site, self._membership.peers
         near = sorted(peers, key=lambda peer: peer.latency_ms or float("inf"))
         for site in (own, *(peer.site for peer in near if peers.reachable(peer.site))):
-            # This site's facts may be a second old, so its follower is asked.
+            # The facts of this site may be a second old, so the follower is read instead.
             is_own = site == own
             facts = (
                 self._follower.facts() if is_own else replica_facts(self._membership.facts_of(site))
             )
             for replica in facts:
-                if replica.source == source and replica.stream == RAW:
+                is_right = replica.source == source and replica.stream == RAW
+                if is_right and (is_own or self._is_believed(site, replica)):
                     yield site, replica
+
+    def _is_believed(self, site: str, replica: ReplicaFact) -> bool:
+        """Return whether a site really has the replica that it states; a stolen site may lie."""
+        source, membership = replica.source, self._membership
+        return membership.may_state(site, source) or is_requested(
+            replica, site, membership.facts_of(source)
+        )
 
     async def _read_at(
         self, follower: str, replica: ReplicaFact, body: GetBody, requested: _Requested

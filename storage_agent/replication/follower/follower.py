@@ -28,10 +28,11 @@ from mistbow.streams.schemas import METADATA, POINTS, RAW
 from mistbow.telemetry import get_logger
 from storage_agent.decay import DecayingCount
 from storage_agent.membership.fabric_membership import FabricMembership
+from storage_agent.membership.facts import REPLICAS
 from storage_agent.membership.journal import STORE
 from storage_agent.membership.network import PeerRequest
 from storage_agent.membership.peer_streams import fetch, follow_chunks, follow_while_reachable
-from storage_agent.replication.facts import REPLICAS_KEY, copies_of, replaces, replica_stream_name
+from storage_agent.replication.facts import copies_of, replaces, replica_stream_name
 from storage_agent.replication.follower.replica import (
     FOLLOWING,
     WAITING,
@@ -196,7 +197,7 @@ class Follower:
                     with contextlib.suppress(LostDataError):
                         await self._delete(key, replica)
         for (source, copy_id), copy in desired.items():
-            # A deleted replica of an unreachable site is not made anew.
+            # A deleted replica of an unreachable site is not created again.
             is_possible = (source, copy_id) in self._replicas or self._membership.peers.reachable(
                 source
             )
@@ -298,8 +299,14 @@ class Follower:
         # An answer without rows begins with the schema nevertheless.
         target = f"/streams/{quote(copy.stream)}?site={source}&from=0&to=0".encode()
         answer = await self._membership.network.send(PeerRequest(source, "GET", target))
-        with pa.ipc.open_stream(await answer.read()) as reader:
-            return reader.schema
+        try:
+            with pa.ipc.open_stream(await answer.read()) as reader:
+                return reader.schema
+        except pa.ArrowException as error:
+            # The source may have been stolen: it must not stop the replicas of other sites.
+            raise UnavailableError(
+                f"the site {source} answers with an invalid schema of {copy.stream}: {error}"
+            ) from error
 
     async def _follow(self, replica: Replica, on_chunk: Callable[[], None]) -> None:
         network, source, copy = self._membership.network, replica.source, replica.copy
@@ -333,7 +340,7 @@ class Follower:
             replica.state = WAITING
 
     def _publish(self) -> None:
-        self._membership.publish(REPLICAS_KEY, self.facts() or None)
+        self._membership.publish(REPLICAS, self.facts() or None)
 
     def _reads_per_minute(self, replica: Replica) -> int:
         """Return the reads per minute, rounded down to a power of 2 to avoid frequent changes."""

@@ -1,6 +1,5 @@
 """Runs the replication policy every few seconds, and applies the policy's decisions."""
 
-import asyncio
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +24,7 @@ from storage_agent.replication.source.copies import Copies
 from storage_agent.replication.source.requests import CopyRequest
 from storage_agent.streams.maintenance import StorageLimit
 from storage_agent.streams.streams import RECORD_PREFIX, Streams
+from storage_agent.work_threads import upkeep_beside
 
 _BUSY_S = 30.0
 """The time constant (s) of the exponential average of the share of busy time."""
@@ -97,7 +97,7 @@ class PolicyDriver:
         inputs = self._inputs
         inputs.stability.update()
         self._measure(raw.log.head)
-        free_bytes = await asyncio.to_thread(inputs.follower.free_bytes)
+        free_bytes = await upkeep_beside(inputs.follower.free_bytes)
         inputs.stability.publish(free_bytes, self._load)
         inputs.copies.refresh()
         names = [stream.name for stream in streams.all()]
@@ -170,11 +170,14 @@ class PolicyDriver:
         for by, series_filter, per_minute in self._inputs.reads.per_minute():
             yield ReadRate(by, series_filter, per_minute)
         # Reads that a replica answers do not arrive here, but are the reason for that replica.
+        # Of a copy that was not requested, a stolen site could state reads to receive it.
+        requested = {(each.target, each.id): each.filter for each in self._inputs.copies.all()}
         for peer in self._membership.peers:
             for replica in replica_facts(self._membership.facts_of(peer.site)):
                 is_own = replica.source == self._membership.site
-                if is_own and replica.stream == RAW and replica.reads:
-                    yield ReadRate(peer.site, replica.filter, replica.reads)
+                copied = requested.get((peer.site, replica.id))
+                if is_own and replica.stream == RAW and replica.reads and copied is not None:
+                    yield ReadRate(peer.site, copied, replica.reads)
 
     def _measure(self, head: int) -> None:
         # This thread also answers requests: more work than fills its time is not possible.

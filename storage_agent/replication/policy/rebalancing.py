@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from mistbow.client.operation_model import SeriesFilter
+from mistbow.first_names import first_names
 from storage_agent.replication.filters import EVERYTHING, canonical_text, covers
 from storage_agent.replication.policy.targets import (
     best_target,
@@ -111,5 +112,4 @@ def _for_insights(
 
 def _reason(read: Iterable[InsightRead], series_filter: SeriesFilter, where: str) -> str:
     names = sorted({each.id for each in read if covers(series_filter, each.filter)})
-    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    return f"read by {', '.join(names[:_MAX_NAMED])}{more}; {where}"
+    return f"read by {first_names(names, _MAX_NAMED)}; {where}"

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from mistbow.clock import Clock
 from storage_agent.decay import DecayingCount
 from storage_agent.membership.fabric_membership import FabricMembership
-from storage_agent.replication.facts import HEALTH_KEY, Health, health_of
+from storage_agent.membership.facts import HEALTH, Health
+from storage_agent.replication.facts import health_of
 
 HALF_LIFE_MS = 3_600_000
 RESTART = 1.0
@@ -85,7 +86,7 @@ class StabilityMonitor:
         )
         if self._published is None or _differs(self._published, health):
             self._published = health
-            self._membership.publish(HEALTH_KEY, health)
+            self._membership.publish(HEALTH, health)
 
     def own_instability(self, now: int) -> float:
         """Return the instability of this site at the time ``now`` (ms)."""

@@ -8,8 +8,8 @@ from mistbow.client.operation_model import Copy, ReplicaFact, Restriction
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, NotFoundError
 from storage_agent.membership.fabric_membership import FabricMembership
+from storage_agent.membership.facts import COPIES
 from storage_agent.replication.facts import (
-    COPIES_KEY,
     content_id,
     copies_of,
     replaces,
@@ -260,8 +260,8 @@ class Copies:
     def _fit(self, copy: Copy) -> Copy:
         """Return a copy with its present restrictions and offload, and its stream's incarnation."""
         if (offload := self._offloaded.of(copy)) is not None:
-            # Its replica has points that are nowhere else: its content stays as it is, and a
-            # restriction only ends its following.
+            # The replica has the only copy of the offloaded points. So its content does not change,
+            # and a restriction only stops its updates.
             return msgspec.structs.replace(
                 copy, offloaded_to=offload.to, offloaded_in=offload.replica
             )
@@ -312,4 +312,4 @@ class Copies:
     def _publish(self, copies: tuple[Copy, ...]) -> None:
         if copies != self._copies:
             self._copies = copies
-            self._membership.publish(COPIES_KEY, copies or None)
+            self._membership.publish(COPIES, copies or None)

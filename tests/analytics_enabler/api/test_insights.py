@@ -16,6 +16,7 @@ from mistbow.errors import (
     InvalidQueryError,
     InvalidRequestError,
     NotFoundError,
+    PreconditionFailedError,
     ReusedKeyError,
 )
 from tests.analytics_enabler.conftest import SharedSite
@@ -62,6 +63,43 @@ def test_submit_with_same_key_deploys_once(lone_enabler: EnablerClient) -> None:
     with pytest.raises(InvalidRequestError):
         lone_enabler.submit(QUERY, idempotency_key="k" * 201)
     assert lone_enabler.submit(QUERY).deployment_id != first.deployment_id
+
+
+def test_change_of_a_former_version_is_refused(lone_enabler: EnablerClient) -> None:
+    accepted = lone_enabler.submit(QUERY, name="host")
+    first = lone_enabler.show(accepted.deployment_id)
+    assert first.version == accepted.version
+    second = lone_enabler.amend(first.deployment_id, TWO, version=first.version)
+    shown = lone_enabler.show(first.deployment_id)
+    assert (shown.version, shown.amended_at) == (second.version, shown.updated_at)
+    assert shown.amended_by == shown.owner
+    # As after an answer that was lost.
+    assert lone_enabler.amend(first.deployment_id, TWO, version=first.version) == second
+    with pytest.raises(PreconditionFailedError, match="has changed since") as refused:
+        lone_enabler.amend(first.deployment_id, QUERY, version=first.version)
+    assert refused.value.details["queries"] == TWO
+    assert refused.value.details["version"] == second.version
+    with pytest.raises(PreconditionFailedError):
+        lone_enabler.delete(first.deployment_id, version=first.version)
+    lone_enabler.pause(first.deployment_id)
+    lone_enabler.amend(first.deployment_id, QUERY, version=second.version)
+    lone_enabler.amend(first.deployment_id, TWO)
+    lone_enabler.delete(first.deployment_id, version=second.version)
+
+
+def test_etag_of_an_answer_is_the_condition_of_the_next_request(shared_site: SharedSite) -> None:
+    with httpx.Client(base_url=shared_site.enabler) as client:
+        submitted = client.post("/api/insights", json={"queries": QUERY})
+        path = f"/api/insights/{submitted.json()['deployment_id']}"
+        tag = submitted.headers["etag"]
+        assert tag == client.get(path).headers["etag"] == f'"{submitted.json()["version"]}"'
+        amended = client.put(path, json={"queries": TWO}, headers={"If-Match": tag})
+        assert amended.headers["etag"] not in ("", tag)
+        refused = client.delete(path, headers={"If-Match": tag})
+        assert refused.status_code == 412
+        assert refused.json()["error"]["code"] == "precondition_failed"
+        assert client.delete(path, headers={"If-Match": "nothing"}).status_code == 400
+        assert client.delete(path, headers={"If-Match": "*"}).status_code == 204
 
 
 def test_insight_continues_after_deletion_of_referenced_insight(
@@ -132,6 +170,49 @@ def test_check_reports_errors_and_warnings(enabler: EnablerClient, agent: AgentC
     accepted = enabler.submit("a = COMPUTE AVG(cpu.utl) EVERY 5 s")
     assert "cpu.utl" in accepted.warnings[0].message
     assert enabler.show(accepted.deployment_id).warnings == accepted.warnings
+
+
+def test_window_that_began_before_the_points_is_shown(
+    enabler: EnablerClient, agent: AgentClient
+) -> None:
+    now, hour = system_clock(), 3_600_000
+    young, old = ("api.young", now - 20_000), ("api.old", now - hour - 60_000)
+    agent.put([Point(metric, "a", ts, 1.0) for metric, ts in (young, ("api.young", now), old)])
+    text = "; ".join(
+        f"{name} = COMPUTE AVG(api.{name}, 1 HOUR) EVERY 1 SECOND" for name in ("young", "old")
+    )
+    deployment = enabler.submit(text).deployment_id
+    windows = eventually(
+        lambda: [
+            window
+            for each in enabler.show(deployment).insights
+            if (window := each.window) is not None
+        ],
+        timeout=30,
+    )
+    (window,) = windows
+    assert (window.metric, window.points_from) == young
+    assert window.ends_at - window.begins_at == hour
+    (listed,) = [each for each in enabler.list() if each.deployment_id == deployment]
+    assert all(each.window is None for each in listed.insights)
+
+
+def test_check_warns_of_the_value_of_one_of_several_entities(
+    enabler: EnablerClient, agent: AgentClient
+) -> None:
+    now = system_clock()
+    agent.put([Point("api.riders", bus, now, 1.0, labels={"line": "7"}) for bus in ("b1", "b2")])
+
+    def messages() -> list[str]:
+        problems = enabler.check("a = COMPUTE api.riders BY line EVERY 1 s").problems
+        return [problem.message for problem in problems]
+
+    warning = (
+        "`api.riders` without a function is the newest value of a single entity, and there are 2 "
+        "with `line=7`"
+    )
+    # The enabler remembers the metrics and the points for some seconds.
+    eventually(lambda: messages() == [warning], timeout=30, what="the points are known")
 
 
 def test_check_compares_texts_and_metrics_with_the_points_that_came_in(

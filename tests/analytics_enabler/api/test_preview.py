@@ -1,5 +1,6 @@
 """Previews: the results of a text over stored points, computed by a worker with Spark."""
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -115,6 +116,37 @@ def test_preview_without_every_spans_the_whole_hour(
         (times[1], 2.0),
         (times[2], 1.0),
     ]
+
+
+def test_preview_without_values_says_why_and_has_units(
+    live_enabler: EnablerClient, agent: AgentClient
+) -> None:
+    # The points are between the same two ticks.
+    now = system_clock() // 1000 * 1000 - 500
+    values = enumerate((4.0, 9.5, 7.0))
+    agent.put([Point("preview.z", "e", now - n, v, units="seconds") for n, v in values])
+    eventually(lambda: agent.info(RAW).frontier >= now + 1000)
+    preview = live_enabler.preview(
+        "a = COMPUTE MAX(preview.z, 1 MINUTE) WHEN > 20 EVERY 1 SECONDS;"
+        "b = COMPUTE MAX(preview.z WHEN > 20, 1 MINUTE) EVERY 1 SECONDS;"
+        "c = COMPUTE MAX(preview.none, 1 MINUTE) EVERY 1 SECONDS;"
+        "d = COMPUTE COUNT(preview.z, 1 MINUTE) EVERY 1 SECONDS",
+        minutes=2,
+    )
+    assert {each.insight for each in preview.results} == {"d"}
+    assert preview.silent.keys() == {"a", "b", "c"}
+    assert re.fullmatch(
+        r"its condition was true for none of \d+ values? of 9\.5", preview.silent["a"]
+    )
+    assert preview.silent["b"].startswith(
+        "no point satisfies the conditions on its points; without"
+    )
+    assert preview.silent["c"] == "no point of `preview.none` came in, or too few for its functions"
+    eventually(
+        lambda: live_enabler.preview("a = COMPUTE preview.z EVERY 1 s").units == {"a": "seconds"}
+    )
+    assert preview.units.keys() == {"a", "b", "c", "d"}
+    assert preview.units["d"] is None
 
 
 def test_preview_of_invalid_text_has_its_problems(live_enabler: EnablerClient) -> None:

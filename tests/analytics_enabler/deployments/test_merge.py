@@ -2,8 +2,10 @@
 
 import msgspec
 
-from analytics_enabler.deployments.merge import merge
-from analytics_enabler.deployments.model import Deployment
+from analytics_enabler.deployments.merge import merge, moved_on
+from analytics_enabler.deployments.model import Deployment, DeploymentDeleted
+from analytics_enabler.deployments.move import Move
+from analytics_enabler.deployments.versions import version_of
 from tests.analytics_enabler.support import definitions, deployment
 
 TEXT = "a = COMPUTE {}(x) EVERY 1 s; b = COMPUTE AVG(y) EVERY 1 s"
@@ -47,6 +49,16 @@ def test_merge_retains_the_results_of_the_earlier_of_two_amendments() -> None:
         assert merge(merged, later, 0) is merged
 
 
+def test_merge_has_the_text_the_version_and_the_author_of_the_later_amendment() -> None:
+    one = amended(COMMON, TEXT.format("MAX"), 5_000)
+    earlier = msgspec.structs.replace(one, amended_by="token anna")
+    other = amended(COMMON, TEXT.format("MIN"), 8_000)
+    later = msgspec.structs.replace(other, amended_by="token ben")
+    for merged in (merge(earlier, later, 0), merge(later, earlier, 0)):
+        assert (merged.amended_by, merged.amended_at) == ("token ben", 8_000)
+        assert version_of(merged) == version_of(later)
+
+
 def test_merge_has_the_insight_that_only_the_earlier_amendment_added_until_the_later() -> None:
     earlier = amended(COMMON, TEXT.format("AVG") + "; c = COMPUTE SUM(x) EVERY 1 s", 5_000)
     later = amended(COMMON, TEXT.format("MIN"), 8_000)
@@ -83,3 +95,41 @@ def test_merge_has_the_resumption_of_one_side_and_the_amendment_of_the_other() -
     assert merged.paused_at is None
     assert merged.queries == other.queries
     assert all(each.until is None for each in merged.live)
+
+
+def moving(former: Deployment, at: int, *, is_ended: bool = False) -> Deployment:
+    move = Move(domain="larger", reason="no worker", at=at, changed_at=at, is_ended=is_ended)
+    return msgspec.structs.replace(former, move=move)
+
+
+def test_merge_has_the_move_that_changed_last() -> None:
+    begun, ended = moving(COMMON, 5_000), moving(COMMON, 8_000, is_ended=True)
+    later = amended(COMMON, TEXT.format("MAX"), 9_000)
+    assert merge(begun, COMMON, 0) is begun
+    for merged in (merge(begun, later, 0), merge(later, begun, 0)):
+        assert (merged.move, merged.queries) == (begun.move, later.queries)
+    for merged in (merge(begun, ended, 0), merge(ended, begun, 0)):
+        assert merged.move == ended.move
+        assert merged.pending_move is None
+
+
+def test_larger_domain_that_has_adopted_a_deployment_does_not_move_it() -> None:
+    begun = moving(COMMON, 5_000)
+    adopted = begun.in_domain("larger")
+    assert (adopted.domain, adopted.move) == ("larger", None)
+    assert merge(adopted, begun, 0) is adopted
+
+
+def test_deployment_follows_its_move_if_its_deletion_names_the_domain() -> None:
+    assert moved_on(COMMON, DeploymentDeleted(5_000)) is COMMON
+    followed = moved_on(COMMON, DeploymentDeleted(5_000, moved_to="larger"))
+    assert followed.pending_move is not None
+    assert followed.pending_move.domain == "larger"
+    # The other side of a split learns of the move by it.
+    assert merge(COMMON, followed, 0) == followed
+
+
+def test_deployment_that_was_deleted_during_its_move_follows_the_move_if_it_is_back() -> None:
+    back = moved_on(COMMON, DeploymentDeleted(5_000, also_in="larger"))
+    assert back.pending_move is not None
+    assert back.pending_move.domain == "larger"

@@ -43,6 +43,11 @@ class DomainSite:
 
     def start(self, peer: "DomainSite") -> None:
         """Start the agent and the worker."""
+        self.start_agent(peer)
+        self.worker.start(self.url)
+
+    def start_agent(self, peer: "DomainSite") -> None:
+        """Start the agent."""
         settings = AgentSettings(
             home=self.home,
             node=f"{self.name}-1",
@@ -54,7 +59,6 @@ class DomainSite:
         self.running.enter_context(served(create_agent(settings), self.port))
         ready = f"{self.url}/readyz"
         eventually(lambda: httpx.get(ready).is_success, timeout=60, what="the agent is ready")
-        self.worker.start(self.url)
 
     def stop(self) -> None:
         """End the agent, the worker and the enablers of the site."""

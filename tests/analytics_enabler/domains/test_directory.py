@@ -30,9 +30,9 @@ def site(name: str, *enablers: Enabler, reachable: bool = True, region: str = ""
 def directory(
     fabric: Fabric, domain: str = "all", selector: Selector = Selector()
 ) -> DomainDirectory:
-    view = FabricView(AsyncAgentClient("http://127.0.0.1:1"), system_clock, selector)
+    view = FabricView(AsyncAgentClient("http://127.0.0.1:1"), system_clock, lambda: selector)
     view.whole = fabric
-    return DomainDirectory(domain, selector, view)
+    return DomainDirectory(domain, lambda: selector, view)
 
 
 @pytest.mark.parametrize(

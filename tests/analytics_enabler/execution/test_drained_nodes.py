@@ -47,7 +47,7 @@ def _drain_and_undrain(
     eventually(lambda: enabler.show(deployment).status == "running", what="it runs")
     (fragment,) = workers[FIRST].fragments
 
-    # There is no other node: the fragment stays, and the command says so.
+    # There is no other node: the fragment stays, and the command reports it.
     drain = ["node", "drain", FIRST, "--url", enabler_url, "--wait"]
     ended = CliRunner().invoke(app, [*drain, "3"])
     assert ended.exit_code == 1
@@ -85,7 +85,7 @@ def _drain_and_undrain(
 
 
 def is_drained(enabler: EnablerClient, node: str) -> bool:
-    """Return whether a node is drained; False while the enabler knows no worker of the node."""
+    """Return whether a node is drained; False while the enabler sees no worker of the node."""
     try:
         return enabler.node_drain(node).drained
     except NotFoundError:

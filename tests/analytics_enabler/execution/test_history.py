@@ -138,7 +138,7 @@ def test_lasting_conditions_are_recorded_once_and_their_end_too(scene: Scene) ->
     only_cloud = ObservedWorkers({"a": "cloud"})
     scene.driver.outcome = Outcome(SchedulerDecision(Placement()), {"fair": "it hangs"})
     found = scene.observe({ALL: {}}, only_cloud)
-    # The worker of the missing site may run on.
+    # The worker of the missing site may still run.
     assert [each.kind for each in found] == ["scheduler_failed", "site_missing"]
     assert scene.observe({ALL: {}}, only_cloud) == []
     scene.sites.edge_is_reachable = True

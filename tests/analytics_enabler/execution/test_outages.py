@@ -47,8 +47,9 @@ GOLDEN = [
     ),
     (
         outages.unplaced_task("all.fair", "merge", SINCE, ["a: no memory.", "b: no cores"]),
-        f"no worker can run all.fair, merge {AT}: a: no memory; b: no cores. The enabler places it "
-        "as soon as a worker can run it: add such a worker, or change the options of the insight.",
+        f"no worker can run the fragment merge of all.fair {AT}: a: no memory; b: no cores. The "
+        "enabler places it as soon as a worker can run it: add such a worker, or change the "
+        "options of the insight.",
     ),
     (
         outages.lost_worker("edge-a"),

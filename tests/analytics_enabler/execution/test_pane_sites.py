@@ -15,8 +15,10 @@ def placement(**panes: str) -> GroupPlacement:
     return GroupPlacement(group=group, sites=SITES, pane_sites=panes)
 
 
-def without(*sites: str, long: tuple[str, ...] = ()) -> WorkerlessSites:
-    return WorkerlessSites(frozenset(sites), frozenset(long))
+def without(
+    *sites: str, long: tuple[str, ...] = (), confined: tuple[str, ...] = ()
+) -> WorkerlessSites:
+    return WorkerlessSites(frozenset(sites), frozenset(long), frozenset(confined))
 
 
 def test_new_version_stores_panes_of_sites_without_worker_at_the_site_of_the_results() -> None:
@@ -46,9 +48,12 @@ def test_new_site_without_worker_joins_a_running_version() -> None:
         ({}, without("cloud", long=("cloud",)), "cloud", False),
         ({}, without("elsewhere", long=("elsewhere",)), "cloud", False),
         ({"edge": "cloud"}, without("edge"), "tram", True),
+        ({"edge": "cloud"}, without(), "cloud", False),
+        ({"edge": "cloud"}, without(confined=("tram", "cloud")), "cloud", False),
+        ({"edge": "cloud"}, without(confined=("edge",)), "cloud", True),
     ],
 )
-def test_panes_move_if_their_site_has_no_worker_for_long(
+def test_panes_move_if_their_site_cannot_stay(
     panes: dict[str, str], workerless: WorkerlessSites, own_site: str, moves: bool
 ) -> None:
     assert must_move_panes(placement(**panes), own_site, workerless) is moves

@@ -72,6 +72,31 @@ def test_meter_begins_again_with_each_version_and_after_a_handover() -> None:
     assert meter.rates(30) is not None
 
 
+def test_meter_ignores_the_start_of_a_version() -> None:
+    meter = FragmentMeter(45)
+    for at in range(0, 71, 5):
+        # The start takes ten times as much.
+        cpu_s = 0.1 * at + 0.9 * min(at, 40)
+        meter.read(at, msgspec.structs.replace(status(at), cpu_s=cpu_s))
+        assert (meter.rates(25) is None) is (at < 70)
+    rates = meter.rates(25)
+    assert rates is not None
+    assert rates.cores == pytest.approx(0.1)
+    meter.read(75, status(75, version="2"))
+    meter.read(119, status(119, version="2"))
+    meter.read(145, status(145, version="2"))
+    assert meter.rates(25) is None
+    meter.read(170, status(170, version="2"))
+    assert meter.rates(25) is not None
+
+
+def test_new_meter_measures_a_version_at_once_that_has_run_for_long() -> None:
+    meter = FragmentMeter(45)
+    meter.read(0, status(600))
+    meter.read(25, status(625))
+    assert meter.rates(25) is not None
+
+
 def test_meter_ignores_a_fragment_that_is_shed() -> None:
     meter = FragmentMeter()
     meter.read(0, status(0, state="shed"))

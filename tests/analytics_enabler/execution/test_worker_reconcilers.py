@@ -20,7 +20,7 @@ from analytics_enabler.fragments import WHOLE, whole
 from analytics_enabler.groups import Group
 from mistbow.clock import system_clock
 from mistbow.domains import DEFAULT_DOMAIN
-from mistbow.errors import UnavailableError
+from mistbow.errors import StartingError, UnavailableError
 from mistbow.fabric import Worker
 from mistbow.failure_detector import Liveness
 from mistbow.name_resolver import UnresolvedNameError
@@ -79,6 +79,8 @@ class ScriptedWorker(AsyncWorkerClient):
     async def list(self) -> list[FragmentStatus]:
         """Return no fragments, or raise the error."""
         self.calls += 1
+        if isinstance(self.error, StartingError):
+            raise self.error
         if self.error is not None:
             raise UnavailableError("the worker does not answer") from self.error
         return []
@@ -133,6 +135,21 @@ async def test_only_refused_connections_are_death_at_once(
     async with reconciler_of(client, ManualSeconds()) as reconciler:
         await wait_for_calls(client, 3)
         assert reconciler.liveness is liveness
+
+
+@pytest.mark.integration  # it waits for repeated calls
+async def test_restarted_worker_is_dead_until_it_can_run_fragments() -> None:
+    client = ScriptedWorker(httpx.ConnectError("connection refused"))
+    async with reconciler_of(client, ManualSeconds()) as reconciler:
+        await wait_for_calls(client, 3)
+        client.error = StartingError("Spark is starting")
+        await wait_for_calls(client, 2)
+        assert reconciler.liveness is Liveness.DEAD
+        assert "does not run the fragments of the enabler" in str(reconciler.outage)
+        assert "Spark is starting" in str(reconciler.outage)
+        client.error = None
+        await wait_for_calls(client, 2)
+        assert reconciler.liveness is Liveness.ALIVE
 
 
 @pytest.mark.integration  # it waits for repeated calls

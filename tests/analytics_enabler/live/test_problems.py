@@ -11,10 +11,11 @@ from analytics_enabler.live.problems import (
     SiteParts,
     enabler_problems,
     insight_problems,
+    onset_key,
     site_problems,
 )
 from mistbow.client.operation_model import SiteStatus
-from mistbow.fabric import Enabler, FragmentLimit, Site, Worker
+from mistbow.fabric import Enabler, ExpiredIdentity, FragmentLimit, Site, Worker
 from tests.command_line.test_top import FRAGMENT, NODE, deployment
 
 WORKER = Worker(
@@ -22,6 +23,7 @@ WORKER = Worker(
 )
 NOW = 1_790_000_000_000
 SOON = NOW + 20 * 86_400_000
+PAST = NOW - 86_400_000
 FAR = NOW + 40 * 86_400_000
 LIMIT = FragmentLimit(fragments=2, killed_at=1, ran=3, until=9)
 
@@ -109,6 +111,49 @@ def test_silent_site_has_no_other_problem() -> None:
     having = parts(status(waiting_for=("Ignite",)), cores_free=0)
     [problem] = site_problems(site(reachable=False), having, NOW)
     assert problem.kind == "site_silent"
+
+
+def test_expired_identities_are_errors_since_their_expiry_with_a_remedy() -> None:
+    expired = tuple(
+        ExpiredIdentity(kind=kind, service=service, expired=PAST)
+        for kind, service in (("worker", "w1"), ("worker", "gone"), ("enabler", "n"))
+    )
+    # The worker w1 still announces itself; the others are gone.
+    of_worker = replace(WORKER, identity_expires=PAST)
+    at = site(workers=(of_worker,), identity_expires=PAST, expired_identities=expired)
+    found = list(site_problems(at, SiteParts(), NOW))
+    assert {(each.kind, each.severity, each.since) for each in found} == {
+        ("identity_expires", "error", PAST)
+    }
+    assert [(each.service, each.subject) for each in found] == [
+        ("agent", "edge"), ("worker", "w1"), ("worker", "gone"), ("enabler", "n"),
+    ]  # fmt: skip
+    assert all("expired on 2026-09-2" in each.what for each in found)
+    assert all("mistbow identity issue" in each.action for each in found)
+
+
+def test_expired_identity_of_a_silent_agent_is_a_problem_too() -> None:
+    at = site(reachable=False, identity_expires=PAST)
+    silent, expired = site_problems(at, SiteParts(), NOW)
+    assert (silent.kind, expired.kind, expired.since) == ("site_silent", "identity_expires", PAST)
+    [silent] = site_problems(replace(at, identity_expires=SOON), SiteParts(), NOW)
+    assert silent.kind == "site_silent"
+
+
+def test_services_of_one_name_have_problems_of_their_own() -> None:
+    worker = replace(WORKER, name="edge", identity_expires=SOON)
+    enabler = Enabler(domain="edge", url="http://e", identity_expires=SOON)
+    at = site(workers=(worker,), enablers=(enabler,), identity_expires=SOON)
+    found = list(site_problems(at, SiteParts(), NOW))
+    assert {(each.kind, each.subject) for each in found} == {("identity_expires", "edge")}
+    assert len({onset_key(each) for each in found}) == len(found) == 3
+
+
+def test_refused_enabler_is_an_error() -> None:
+    what = "the identity of the enabler e expired on 2026-10-11"
+    [found] = enabler_problems((), (), (), [f"{what}; issue it again: mistbow identity issue"])
+    assert (found.kind, found.severity) == ("identity_expires", "error")
+    assert found.what == f"other services refuse the enabler: {what}"
 
 
 def test_remedy_of_an_agents_warning_is_what_to_do() -> None:

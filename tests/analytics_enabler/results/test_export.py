@@ -26,12 +26,21 @@ ROWS = [
 
 def test_csv_has_all_columns_and_exact_texts() -> None:
     header, first, second = csv.reader(io.StringIO(export(ROWS, "csv").decode()))
-    assert header == SCHEMA.names
+    assert header == ["insight", "time", "node", *SCHEMA.names[1:]]
     found = dict(zip(header, first, strict=True))
     assert json.loads(found["key"]) == ROWS[0]["key"]
     assert (found["value"], json.loads(found["values"])) == ("0.1", [1.0, 2.5])
     assert json.loads(found["missing"]) == ["edge", "far"]
-    assert dict(zip(header, second, strict=True))["text"] == "=1+1"
+    assert (found["time"], found["node"]) == ("1970-01-01T00:00:00.001Z", 'n,"1"\n<b>')
+    other = dict(zip(header, second, strict=True))
+    assert (other["text"], other["node"]) == ("=1+1", "")
+
+
+def test_csv_names_attributes_apart_from_other_columns() -> None:
+    row = {**ROWS[0], "key": {"value": "v", "time": True}}
+    header, cells = csv.reader(io.StringIO(export([row], "csv").decode()))
+    found = dict(zip(header, cells, strict=True))
+    assert (found["key.value"], found["key.time"], found["value"]) == ("v", "true", "0.1")
 
 
 def test_parquet_has_the_rows_with_types() -> None:
@@ -42,5 +51,6 @@ def test_parquet_has_the_rows_with_types() -> None:
 
 
 def test_export_of_no_results_has_only_the_header() -> None:
-    assert export([], "csv").decode().splitlines() == [",".join(SCHEMA.names)]
+    columns = ["insight", "time", *SCHEMA.names[1:]]
+    assert export([], "csv").decode().splitlines() == [",".join(columns)]
     assert pq.read_table(pa.BufferReader(export([], "parquet"))).num_rows == 0

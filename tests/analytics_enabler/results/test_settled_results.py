@@ -28,7 +28,7 @@ ROUNDS = int(os.environ.get("MISTBOW_ROUNDS", "5"))
 class Traffic:
     """Points of the present time, sent by a thread; ``lock`` is held from their time to the answer.
 
-    Whoever holds the lock knows that no point up to the present time will arrive any more.
+    While a caller holds the lock, no point up to the present time can arrive any more.
     """
 
     def __init__(self, agent: AgentClient) -> None:

@@ -12,7 +12,13 @@ from analytics_enabler.semantics import check
 from grammar import Diagnostic
 
 FOLDER = Path(__file__).parents[2] / "errors_of_beginners"
-_METRICS = frozenset({"x", "y"})
+_METRICS = frozenset({"x", "y", "delay", "heat"})
+_BUSES = [
+    {"entityID": f"bus-{n}", "region": region, "line": f"{n % 5}"}
+    for region in ("west", "east")
+    for n in range(10)
+]
+"""The attributes of the points of `delay`: ten buses, which were in both regions."""
 
 
 def texts_of(content: str) -> list[str]:
@@ -23,7 +29,8 @@ def texts_of(content: str) -> list[str]:
 def answers_to(text: str) -> tuple[Diagnostic, ...]:
     """Return the diagnostics of a text; without COMPUTE, the text follows ``q = COMPUTE``."""
     whole = text if text.startswith("q ") else f"q = COMPUTE {text}"
-    return check(whole, _METRICS).problems
+    points, units = {"delay": _BUSES}, {"delay": "seconds", "heat": "°C"}
+    return check(whole, _METRICS, points=points, units=units).problems
 
 
 def golden(content: str) -> str:

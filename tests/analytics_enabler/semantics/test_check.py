@@ -247,6 +247,19 @@ def test_attribute_that_resembles_a_metric_is_a_warning(
     assert check(text).problems == ()
 
 
+def test_name_of_an_insight_that_is_read_as_a_metric_is_a_warning() -> None:
+    text = "a = COMPUTE 2 * lod EVERY 1 s; lod = COMPUTE AVG(load) EVERY 1 s"
+    (problem,) = check(text, frozenset({"load"})).problems
+    assert problem.hint == "If the insight of this name is meant, write `INSIGHT lod`."
+
+
+def test_percentile_that_seems_to_be_a_quantile_is_a_warning() -> None:
+    (problem,) = check("a = COMPUTE PERCENTILE[0.95](cpu) EVERY 1 s").problems
+    assert problem.severity == "warning"
+    assert problem.hint == "If the quantile 0.95 is meant, write `PERCENTILE[95]`."
+    assert check("a = COMPUTE PERCENTILE[1](cpu) EVERY 1 s").problems == ()
+
+
 @pytest.mark.parametrize(
     ("allowed", "named"),
     [
@@ -278,6 +291,26 @@ def test_allow_of_metric_that_is_read_or_of_key_has_no_error() -> None:
         "node EVERY 5 s WITH ALLOW WHEN cost < 10",
     ):
         assert check(f"a = COMPUTE {insight}", metrics, attributes=frozenset()).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("insight", "unknown", "hint"),
+    [
+        ("AVG(cpu) BY regio", ["regio"], "Did you mean `region_code`?"),
+        ("MAX(AVG(cpu) BY zzz) BY rack", ["zzz"], "attributes `rack`, `region_code`."),
+        ("AVG(cpu) BY rack, node_id, pod.name", [], ""),
+        ("AVG(unknown) BY zzz", [], ""),
+    ],
+)
+def test_by_an_attribute_that_no_point_has_is_a_warning(
+    insight: str, unknown: list[str], hint: str
+) -> None:
+    attributes = frozenset({"rack", "region_code"})
+    found = check(f"a = COMPUTE {insight} EVERY 5 s", frozenset({"cpu"}), attributes=attributes)
+    warned = [each for each in found.problems if "no recent point has" in each.message]
+    assert [each.message.split("`")[1] for each in warned] == unknown
+    assert all(hint in (each.hint or "") for each in warned)
+    assert found.ok
 
 
 def test_thousands_of_terms_are_accepted() -> None:

@@ -16,7 +16,7 @@ EXAMPLES = re.findall(r"```mistbow\n(.*?)```", PAGE, flags=re.DOTALL)
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_example(text: str) -> None:
-    # The check says which bare names are texts.
+    # The check also reports bare names that it reads as texts.
     assert [each for each in check(text).problems if "as a text" not in each.message] == []
     script = parse(text)
     assert parse(format_script(script)) == script

@@ -44,7 +44,9 @@ _POINTS = "select distinct ts as t, region from given where metric = 'x'"
 
 
 def results(query: str, rows: list[Row]) -> list[dict[str, Any]]:
-    checked = check(f"q = COMPUTE {query}", frozenset({"x", "y"}))
+    attributes = frozenset({"rack", "region", "zone"})
+    checked = check(f"q = COMPUTE {query}", frozenset({"x", "y"}), attributes=attributes)
+    assert checked.ok, checked.problems
     plan = optimize(Plan(insights=tuple(one.deployed("q", 0) for one in checked.definitions))).plan
     answers: list[dict[str, Any]] = compose(
         windows_of(points(rows), plan), plan, StateTable()
@@ -95,6 +97,39 @@ def test_geohashes_are_those_calculated_bit_by_bit(rows: list[Row], size: int) -
         if place in numbers["y"] and abs(11 * x) <= 90
     }
     assert by_region(results(query, rows)) == wanted
+
+
+_TIED: tuple[tuple[dict[str, str | float | bool], str, bool], ...] = (
+    ({"e1": 1.0, "e2": "r"}, "rack <= COUNT(x, 1 s)", True),
+    ({"e1": "0", "e2": 2.0}, "rack <= COUNT(x, 1 s)", False),
+    ({"e1": "2", "e2": 2.0}, "rack <= COUNT(x, 1 s)", True),
+    ({"e1": "2", "e2": 2.0}, '(rack == "2" OR MAX(x, 1 s) < 0)', False),
+    ({"e1": "r", "e2": "q"}, '(rack == "q" OR MAX(x, 1 s) < 0)', True),
+    ({"e1": 2.0, "e2": 2.0}, '(rack == "2" OR MAX(x, 1 s) < 0)', False),
+    ({"e1": 2.0, "e2": 2.0}, '(rack IN (1, "r", 2) OR MAX(x, 1 s) < 0)', True),
+    ({"e1": "r", "e2": "r"}, '(rack IN (1, "r", true) OR MAX(x, 1 s) < 0)', True),
+    ({"e1": True, "e2": "true"}, "(rack == true OR MAX(x, 1 s) < 0)", True),
+    ({"e1": "true", "e2": "true"}, "(rack == true OR MAX(x, 1 s) < 0)", False),
+    ({"e1": True, "e2": True}, "(rack IN (2, true) OR MAX(x, 1 s) < 0)", True),
+    ({"e1": "z", "e2": "z"}, "(rack == zone OR MAX(x, 1 s) < 0)", True),
+    ({"e1": 1.0, "e2": 1.0}, "(rack == zone OR MAX(x, 1 s) < 0)", False),
+    ({"e1": "z", "e2": "z"}, "(rack != zone OR MAX(x, 1 s) < 0)", False),
+    ({"e1": 1.0, "e2": 1.0}, "(rack != zone OR MAX(x, 1 s) < 0)", False),
+)
+
+
+@pytest.mark.parametrize("every", [" EVERY 1 s", ""])
+@pytest.mark.parametrize(("racks", "condition", "holds"), _TIED)
+def test_allow_reads_the_first_text_of_tied_points_in_its_own_type(
+    racks: dict[str, str | float | bool], condition: str, holds: bool, every: str
+) -> None:
+    rows = [
+        Row(metric="x", entity=entity, ts=900, value=3.0, attributes={"rack": rack, "zone": "z"})
+        for entity, rack in racks.items()
+    ]
+    query = f"COUNT(x, 1 s){every} WITH ALLOW WHEN {condition}"
+    for ordered in (rows, rows[::-1]):
+        assert [row["value"] for row in results(query, ordered)] == [2.0] * holds
 
 
 def geohash(latitude: float, longitude: float, size: int) -> str:

@@ -1,5 +1,6 @@
 """A runner with a streaming library and a storage agent in memory, for the tests of its states."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.streaming_library import Counts, QueryFailure, StreamingLibrary
 from mistbow.client.agent import AgentClient
-from mistbow.errors import FencedError
+from mistbow.errors import FencedError, UnavailableError
 from mistbow.streams.models import StreamInfo, WriterState
 from tests.analytics_worker.lifecycle.fragments import partial
 from tests.support.conditions import eventually
@@ -29,6 +30,11 @@ class FakeAgent:
     epoch: int = 0
     frontier: int = -1
     attributes: dict[str, Any] = field(default_factory=dict)
+    answers: threading.Event = field(default_factory=threading.Event)
+    """Whether the agent describes streams; requests wait for that, and then fail."""
+
+    def __post_init__(self) -> None:
+        self.answers.set()
 
     def at(self, site: str) -> "FakeAgent":
         del site
@@ -40,6 +46,9 @@ class FakeAgent:
         return WriterState(self.epoch, 0, self.frontier, self.attributes)
 
     def info(self, name: str) -> StreamInfo:
+        if not self.answers.is_set():
+            self.answers.wait(30)
+            raise UnavailableError("the site n1 does not answer")
         return StreamInfo(name, [], 0, 0, self.frontier, self.epoch, self.attributes, 0, None)
 
     def seek(self, name: str, time: int) -> int:
@@ -151,9 +160,16 @@ def running_scene(
     has_memory: Callable[[], bool] = lambda: True,
     memory_patience_s: float = 60.0,
     slot: StartSlot | None = None,
+    *,
+    answers: bool = True,
 ) -> Iterator[RunnerScene]:
-    """Start a runner of ``FIRST`` for the ``with``; ``slot``: the slot that runners share."""
+    """Start a runner of ``FIRST`` for the ``with``; ``slot``: the slot that runners share.
+
+    ``answers``: whether the agent describes streams.
+    """
     fake_library, fake_agent = FakeLibrary(), FakeAgent(frontier=frontier, attributes={"begin": 0})
+    if not answers:
+        fake_agent.answers.clear()
     library, agent = cast("StreamingLibrary", fake_library), cast("AgentClient", fake_agent)
     slot = slot or StartSlot(has_memory, memory_patience_s)
     runner = FragmentRunner(library, agent, FIRST, slot)
@@ -161,6 +177,7 @@ def running_scene(
     try:
         yield RunnerScene(fake_library, fake_agent, runner)
     finally:
+        fake_agent.answers.set()
         runner.stop()
 
 

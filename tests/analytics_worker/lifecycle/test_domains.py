@@ -20,6 +20,17 @@ def test_order_under_an_older_lease_is_fenced() -> None:
     domains.accept("all", Lease(8, 1))
 
 
+def test_order_that_was_overtaken_by_a_later_one_is_refused() -> None:
+    domains = Domains()
+    domains.accept("all", Lease(7, 3), 2)
+    domains.accept("north", Lease(7, 3), 1)
+    with pytest.raises(FencedError, match="obeyed the later order 2"):
+        domains.accept("all", Lease(7, 3), 1)
+    domains.accept("all", Lease(7, 3), 2)
+    domains.accept("all", Lease(7, 3))
+    domains.accept("all", Lease(7, 4), 1)
+
+
 def test_running_fragment_of_another_domain_is_refused() -> None:
     domains = Domains()
     assert domains.of("f") == DEFAULT_DOMAIN

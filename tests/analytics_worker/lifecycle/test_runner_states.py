@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from analytics_worker.lifecycle import runner, runner_state
+from analytics_worker.lifecycle import query_stops, runner, runner_state
 from analytics_worker.lifecycle.runner_state import LoadStatus, RunnerState
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.streaming_library import QueryFailure
@@ -33,8 +33,8 @@ def brief_pauses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(runner_state, "_CATCH_UP_PERIOD_S", 0.01)
     monkeypatch.setattr(runner, "_RETRY_PAUSES_S", (0.1, 0.2, 0.4, 0.8))
     monkeypatch.setattr(runner, "_OUTDATED_PATIENCE_S", 0.2)
-    monkeypatch.setattr(runner, "_STOP_PAUSE_S", 0.1)
-    monkeypatch.setattr(runner, "_LAST_STOP_PAUSES_S", (0.01, 0.03, 0.1))
+    monkeypatch.setattr(query_stops, "_STOP_PAUSE_S", 0.1)
+    monkeypatch.setattr(query_stops, "_LAST_STOP_PAUSES_S", (0.01, 0.03, 0.1))
 
 
 @pytest.fixture
@@ -88,6 +88,16 @@ def test_handovers_without_memory_interrupt_one_query_at_a_time() -> None:
         scenes[first].library.queries[-1].begun = True
         waiting.stops(second)
         waiting.has_queries(2)
+
+
+def test_silent_site_delays_the_start_of_no_other_fragment() -> None:
+    slot = StartSlot(lambda: True)
+    with running_scene(slot=slot, answers=False) as silent, running_scene(slot=slot) as other:
+        run_first_query(other)
+        assert silent.state() is RunnerState.WAITING
+        silent.agent.answers.set()
+        eventually(lambda: silent.runner.status().error, what="the failed start is reported")
+        run_first_query(silent)
 
 
 def test_wait_for_memory_begins_again_after_a_reverted_change() -> None:
@@ -356,7 +366,7 @@ def test_query_whose_stop_raises_is_stopped_again_until_it_ends(
     scene.reaches(RunnerState.RUNNING)
     eventually(lambda: first.stops >= 2, timeout=10, what="the second stop")
     first.stop_error = None
-    eventually(lambda: not scene.runner._unstopped, timeout=10, what="the end of the query")
+    eventually(lambda: not scene.runner._stops.unstopped, timeout=10, what="the end of the query")
     stops = first.stops
     scene.runner.stop()
     assert first.stops == stops

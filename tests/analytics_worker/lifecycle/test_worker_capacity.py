@@ -1,7 +1,9 @@
 """The capacity that a whole worker announces, and the fragments that it admits, without Spark."""
 
+import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -9,15 +11,19 @@ from typing import cast
 import msgspec
 import pytest
 from fastapi import FastAPI, Request
+from prometheus_client import CollectorRegistry
 
+from analytics.client.worker import WorkerClient
 from analytics.plan.orders import Lease, order_of
 from analytics_worker.lifecycle.kill_record import STEP_MS
+from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.worker import AnalyticsWorker
+from analytics_worker.main import create_app
 from analytics_worker.settings import WorkerSettings
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.clock import system_clock
 from mistbow.domains import DEFAULT_DOMAIN
-from mistbow.errors import CapacityError
+from mistbow.errors import CapacityError, StartingError
 from mistbow.fabric import Worker
 from tests.analytics_worker.lifecycle.fragments import partial
 from tests.support.conditions import eventually
@@ -39,6 +45,12 @@ class IdleLibrary:
         return True
 
     def adopt_thread(self) -> None:
+        pass
+
+    def operator_failures(self) -> Mapping[str, object]:
+        return {}
+
+    def set_salience(self, salience: int | None) -> None:
         pass
 
     def stop(self) -> None:
@@ -109,3 +121,52 @@ def test_stopped_worker_was_not_killed(scene: Scene) -> None:
     scene.start()
     scene.stop()
     assert msgspec.json.decode(scene.record.read_bytes())["fragments"] == 0
+
+
+def test_worker_lists_its_fragments_to_others_once_its_library_has_started(
+    tmp_path: Path,
+) -> None:
+    may_start = threading.Event()
+
+    def start_slowly(_: WorkerSettings) -> StreamingLibrary:
+        may_start.wait(30)
+        return cast("StreamingLibrary", IdleLibrary())
+
+    settings = WorkerSettings(home=tmp_path, agent_url="http://127.0.0.1:1", node="edge")
+    with served(create_app(settings, start_slowly, CollectorRegistry())) as url:
+        client = WorkerClient(url, attempts=1)
+        with pytest.raises(StartingError):
+            client.list()
+        may_start.set()
+
+        def is_empty() -> bool:
+            try:
+                return client.list() == []
+            except StartingError:
+                return False
+
+        eventually(is_empty, what="the worker has started")
+        client.close()
+
+
+def test_slow_stop_delays_no_later_order(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.start()
+    stopping, may_stop = threading.Event(), threading.Event()
+    stop = FragmentRunner.stop
+
+    def stop_slowly(runner: FragmentRunner) -> None:
+        stopping.set()
+        may_stop.wait(30)
+        stop(runner)
+
+    monkeypatch.setattr(FragmentRunner, "stop", stop_slowly)
+    lease, other = Lease(1, 1), partial("g.0123abcd.n2")
+    scene.worker.obey(DEFAULT_DOMAIN, order_of(lease, [PARTIAL], frozenset()))
+    with ThreadPoolExecutor(1) as pool:
+        emptied = pool.submit(scene.worker.obey, DEFAULT_DOMAIN, order_of(lease, [], frozenset()))
+        assert stopping.wait(30)
+        answer = scene.worker.obey("north", order_of(lease, [other], frozenset()))
+        assert [status.id for status in answer.fragments] == [other.id]
+        assert not emptied.done()
+        may_stop.set()
+    assert emptied.result().fragments == []

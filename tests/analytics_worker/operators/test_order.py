@@ -84,7 +84,8 @@ def test_correlation_is_that_of_an_inner_join_in_duckdb(
     side, ts, entity, value = zip(*rows, strict=True) if rows else ([], [], [], [])
     [(pairs, varies, expected)] = ask(
         connection,
-        "select count(*), min(x.value) < max(x.value) and min(y.value) < max(y.value),"
+        "select count(*), max(x.value) - min(x.value) > 1e-14 * max(abs(x.value))"
+        " and max(y.value) - min(y.value) > 1e-14 * max(abs(y.value)),"
         " corr(x.value, y.value)"
         " from given x join given y on x.ts = y.ts and x.entity = y.entity"
         " where x.side = 0 and y.side = 1",
@@ -107,3 +108,14 @@ def test_correlation_is_right_for_values_of_any_size(scale: float, origin: float
     x, y = Points(ts, numbers, entities), Points(ts, np.array([2.0, 4.0, 6.0, 10.0]), entities)
     assert correlation(x, y) == pytest.approx(1, rel=CLOSE if scale > 1e-300 else 1e-3)
     assert correlation(x, Points(ts, np.full(4, 0.1), entities)) is None
+
+
+@pytest.mark.parametrize("origin", [0.1, 5.0, -7e12])
+def test_values_that_differ_by_rounding_have_no_correlation(origin: float) -> None:
+    ts, entities = np.arange(4), np.zeros(4, np.int64)
+    varied = Points(ts, np.array([1.0, 2.0, 3.0, 5.0]), entities)
+    rounded = origin * (1 + np.array([0, 1, 2, 40]) * 2.0**-52)
+    assert correlation(varied, Points(ts, rounded, entities)) is None
+    assert correlation(Points(ts, rounded, entities), varied) is None
+    distinct = origin * (1 + np.array([0, 1, 2, 90]) * 2.0**-52)
+    assert correlation(varied, Points(ts, distinct, entities)) is not None

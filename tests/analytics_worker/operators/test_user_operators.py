@@ -90,11 +90,11 @@ def test_one_that_fails_leaves_its_answer_open_and_the_others_theirs() -> None:
         values_of("DYING", 1, 2)
         == [(None, f"the operator's process ended before it answered (exit code 7){rests}")] * 2
     )
-    # Its pipe closes before it ends, and its exit code is reported all the same.
+    # Its pipe closes before it ends, and its exit code is still reported.
     assert values_of("CLOSING", 1) == [
         (None, f"the operator's process ended before it answered (exit code 5){rests}")
     ]
-    # All windows have one limit: many slow ones take no longer than one that hangs.
+    # All windows share one limit: many slow windows take no longer than a window that hangs.
     slow = f"the operator gave no answer within 0.308 s{rests}"
     answers = values_of("SLOW", *range(1, 9))
     assert answers[0] == (1.0, None)

@@ -23,7 +23,7 @@ from tests.analytics_worker.spark.test_lowering import NO_SHRINKING
 from tests.oracle import feeds
 from tests.oracle.data import ATTRIBUTES, END_MS, METRICS, Series, Stream, streams
 from tests.oracle.queries import texts
-from tests.oracle.spark import Breaks, Streamed, in_a_batch
+from tests.oracle.spark import Breaks, Streamed, in_a_batch, over_two_sites
 from tests.oracle.trials import Trial, answers_of, cases_of, differences, plans_of, rename_metrics
 from tests.support.leases import granted
 from tests.support.operators import install_example_operators
@@ -79,6 +79,18 @@ def test_drawn_queries_equal_the_oracle(
         cases = cases_of(together)
         found = answers_of(in_a_batch(spark, together, plans_of(cases)))
         assert not differences(cases, found)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("at_points", [False, True])
+def test_drawn_queries_over_two_sites_equal_the_oracle(
+    spark: SparkSession, at_points: bool
+) -> None:
+    trials = _drawn(4, _accepted(grouped=True, at_points=at_points))
+    cases = cases_of(trials)
+    found = answers_of(over_two_sites(spark, trials, plans_of(cases)))
+    assert not differences(cases, found)
 
 
 @pytest.mark.soak
@@ -182,6 +194,38 @@ _STREAM = Stream(
 )
 def test_query_that_once_differed_equals_the_oracle(query: str) -> None:
     _compare(_STREAM, query)
+
+
+_TIED = Stream(
+    tuple(
+        replace(_series(f"e{number}", number, region="north", **attributes), values="constant")
+        for number, attributes in enumerate(
+            ({"rack": 2.0, "zone": "r"}, {"rack": "r"}, {"rack": "2", "spare": True}), start=1
+        )
+    )
+)
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("rhythm", [" EVERY 1 s", " EVERY 3 POINTS", ""])
+@pytest.mark.parametrize(
+    "allowed",
+    [
+        "rack <= COUNT(x, 5 s)",
+        '(rack IN (1, "2", "r") OR COUNT(x, 5 s) < 2)',
+        "(zone != rack OR COUNT(x, 5 s) > 6)",
+        "(spare == true OR COUNT(x, 5 s) < 2)",
+        '(zone IN letters("ar") OR COUNT(x, 5 s) < 2)',
+    ],
+)
+def test_attributes_of_tied_points_equal_the_oracle(allowed: str, rhythm: str) -> None:
+    _compare(_TIED, f"SUM(x, 2 s){rhythm} WITH ALLOW WHEN {allowed}")
+
+
+def test_correlation_with_a_series_that_is_constant_up_to_rounding_equals_the_oracle() -> None:
+    # 0.1 + 0.2 + ... has other roundings at each tick.
+    constant = "AVG(x, 1 s) * 0 + 0.1 + AVG(x, 1 s) / 3 - AVG(x, 1 s) / 3"
+    _compare(_STREAM, f"CORRELATION({constant}, AVG(y, 1 s), 5 s) EVERY 1 s")
 
 
 def test_values_of_ticks_are_compared_up_to_the_last_tick_of_the_oracle() -> None:

@@ -1,4 +1,4 @@
-"""The writer of panes and results: a real agent stores all rows once, whatever their size."""
+"""The writer of panes and results: a real agent stores rows of any size exactly once."""
 
 from collections import Counter
 from collections.abc import Iterator

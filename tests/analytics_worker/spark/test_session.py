@@ -1,10 +1,14 @@
-"""The log of Spark when a query fails."""
+"""Sessions of Spark: their threads, and their log when a query fails."""
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+
+from analytics_worker.spark.session import warm_up
 
 _ROOT = Path(__file__).parents[3]
 _FAILING_QUERY = """
@@ -36,3 +40,8 @@ def test_failed_query_prints_no_stack_trace(tmp_path: Path) -> None:
     assert "the query failed" in ended.stdout
     assert " ERROR " not in ended.stderr
     assert "\tat " not in ended.stderr
+
+
+def test_session_is_warmed_up_by_a_thread_that_did_not_start_it(spark: SparkSession) -> None:
+    with ThreadPoolExecutor(1) as other:
+        other.submit(warm_up, spark).result()

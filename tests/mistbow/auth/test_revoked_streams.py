@@ -1,6 +1,7 @@
 """Requests that wait, and answers that are streamed, while their token is revoked."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -97,7 +98,15 @@ def test_stream_of_a_revoked_token_ends_and_others_continue(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("media_type", ["application/x-ndjson", MEDIA_TYPE])
-def test_incomplete_answer_of_a_revoked_token_has_no_end(tmp_path: Path, media_type: str) -> None:
+def test_incomplete_answer_of_a_revoked_token_has_no_end(
+    tmp_path: Path,
+    media_type: str,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    # Other tests may have set up logging with a higher level.
+    caplog.set_level(logging.INFO, logger="mistbow.auth.revocation")
+
     async def rows() -> StreamingResponse:
         return StreamingResponse(_endless(), media_type=media_type)
 
@@ -112,6 +121,11 @@ def test_incomplete_answer_of_a_revoked_token_has_no_end(tmp_path: Path, media_t
         served_rows.revoke()
         with pytest.raises(httpx.RemoteProtocolError, match="without sending complete message"):
             list(parts)
+    # It is an event, and no error of the service.
+    logged = "".join((*capfd.readouterr(), caplog.text))
+    assert logged.count("request_revoked") == 1
+    assert "Traceback" not in logged
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
 
 
 def test_request_that_waits_is_answered_401_with_the_reason(tmp_path: Path) -> None:

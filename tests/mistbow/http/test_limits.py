@@ -259,6 +259,58 @@ def test_head_that_is_late_closes_the_connection(sent: bytes) -> None:
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "slow_request"
 
 
+def test_slow_body_of_an_answered_request_closes_the_connection() -> None:
+    with served(service(), http=Hasty) as url, contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", httpx.URL(url).port or 0)
+        slow = stack.enter_context(socket.create_connection(address, timeout=5))
+        slow.sendall(b"POST /none HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n")
+        assert slow.recv(65536).startswith(b"HTTP/1.1 404")
+        slow.settimeout(0.05)
+
+        def is_closed() -> bool:
+            try:
+                slow.sendall(b".")
+                return slow.recv(1) == b""
+            except TimeoutError:
+                return False
+            except ConnectionError:
+                return True
+
+        eventually(is_closed, what="the connection is closed")
+        # A body that follows in time leaves the connection to the next request.
+        head = b"POST /none HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
+        last = b"GET /count HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        answers = answer_to(url, head, b"body", last)
+        assert answers.count(b"HTTP/1.1 404") == answers.count(b"HTTP/1.1 200") == 1
+
+
+class Crowded(BoundedProtocol):
+    max_connections = 16
+
+
+def test_idle_connections_beyond_the_limit_are_closed_from_the_oldest_on() -> None:
+    with served(service(), http=Crowded) as url, contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", httpx.URL(url).port or 0)
+
+        def connection(sent: bytes) -> socket.socket:
+            opened = stack.enter_context(socket.create_connection(address, timeout=5))
+            opened.sendall(sent)
+            return opened
+
+        stack.enter_context(httpx.stream("GET", f"{url}/held"))
+        body = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nslow"
+        idle = [connection(sent) for sent in (b"", b"GET /cou", body) * 20]
+        # The stream, which began first, is not idle.
+        assert httpx.get(f"{url}/count").json() == 1
+        for each in idle[:40]:
+            # A request that the server has not read yet makes it reset the connection.
+            with contextlib.suppress(ConnectionResetError):
+                assert each.recv(100) == b""
+        idle[-1].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            idle[-1].recv(1)
+
+
 @pytest.fixture(scope="module")
 def bounded() -> Iterator[str]:
     with served(service(), http=BoundedProtocol) as url:

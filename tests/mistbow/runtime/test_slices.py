@@ -4,7 +4,7 @@ import asyncio
 import gc
 
 from mistbow.runtime.collection import collection_paused
-from mistbow.runtime.slices import Slices
+from mistbow.runtime.slices import Slices, take_turn
 
 
 class StepClock:
@@ -35,6 +35,24 @@ async def test_slices_let_other_tasks_run_after_their_time() -> None:
     # Five looks at the clock, each after ten items.
     assert max(b - a for a, b in zip([0, *seen], seen, strict=False)) <= 60
     assert len(set(seen)) >= 1000 / 60
+
+
+async def test_slices_of_many_tasks_take_turns() -> None:
+    working: set[int] = set()
+    most = 0
+
+    async def work(number: int) -> None:
+        slices = Slices(StepClock(), slice_s=0.005)
+        await take_turn()
+        async for _ in slices.over(range(200), steps=10):
+            working.add(number)
+
+    tasks = [asyncio.create_task(work(number)) for number in range(50)]
+    while not all(task.done() for task in tasks):
+        await asyncio.sleep(0)
+        most = max(most, len(working))
+        working.clear()
+    assert most == 1
 
 
 async def test_pause_within_slice_does_not_wait() -> None:

@@ -1,12 +1,25 @@
 """The wire format of streams."""
 
 import io
+import struct
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from mistbow.errors import UnavailableError
 from mistbow.streams.schemas import POINTS
-from mistbow.streams.wire import Chunk, ChunkDecoder, ChunkEncoder, Position, decode
+from mistbow.streams.wire import (
+    Chunk,
+    ChunkDecoder,
+    ChunkEncoder,
+    Position,
+    decode,
+    read_batches,
+    read_table,
+)
 
 
 def chunk(first: int, count: int) -> Chunk:
@@ -26,7 +39,7 @@ def encoded() -> bytes:
 
 
 def test_decode_reads_a_stream() -> None:
-    assert list(decode(io.BytesIO(encoded()))) == CHUNKS
+    assert decode(encoded()) == CHUNKS
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1000, 10**6])
@@ -44,3 +57,84 @@ def test_decoder_yields_a_chunk_at_its_last_byte() -> None:
         data = encoder.encode(chunk)
         assert list(decoder.feed(data[:-1])) == []
         assert list(decoder.feed(data[-1:])) == [chunk]
+
+
+def forged(data: bytes, old: bytes, new: bytes) -> bytes:
+    """Return a stream in which the only occurrence of ``old`` is replaced by other bytes."""
+    assert data.count(old) == 1
+    return data.replace(old, new)
+
+
+def with_texts(*texts: str) -> bytes:
+    rows = pa.RecordBatch.from_pydict({"a": pa.array(texts, pa.string())})
+    encoder = ChunkEncoder(rows.schema)
+    return encoder.encode(Chunk(rows, Position(1, 1)))
+
+
+def compressed() -> bytes:
+    sink = io.BytesIO()
+    rows = pa.RecordBatch.from_pydict({"a": [0] * 100_000})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        writer.write_batch(rows, custom_metadata={"next": "1", "frontier": "1"})
+    return sink.getvalue()
+
+
+def without_position() -> bytes:
+    sink = io.BytesIO()
+    rows = pa.RecordBatch.from_pydict({"a": [0]})
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write(rows)
+    return sink.getvalue()
+
+
+def many_rows() -> bytes:
+    rows = pa.RecordBatch.from_arrays([pa.nulls(10_000_000)], ["a"])
+    return ChunkEncoder(rows.schema).encode(Chunk(rows, Position(1, 1)))
+
+
+# Offsets of texts that lie outside of the batch: reading them would end the process.
+OUTSIDE = forged(
+    with_texts("aaaa", "bbbb"), struct.pack("<3i", 0, 4, 8), struct.pack("<3i", 0, 4, 2**30)
+)
+MALFORMED = {
+    "no Arrow": b"GET / HTTP/1.1\r\n\r\n" * 9,
+    "a huge head": struct.pack("<Ii", 0xFFFFFFFF, 2**31 - 1),
+    "a negative head": struct.pack("<Ii", 0xFFFFFFFF, -5),
+    "an empty head": struct.pack("<Ii", 0xFFFFFFFF, 8) + bytes(8),
+    "compressed": compressed(),
+    "without a position": without_position(),
+    "many rows of no bytes": many_rows(),
+    "texts outside of the batch": OUTSIDE,
+}
+
+
+@pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED)
+def test_decoder_rejects_a_malformed_stream(data: bytes) -> None:
+    with pytest.raises(UnavailableError, match="not a stream of rows"):
+        list(ChunkDecoder().feed(data))
+
+
+def test_decoder_ignores_what_follows_the_end() -> None:
+    decoder = ChunkDecoder()
+    assert list(decoder.feed(encoded() + b"x" * 1000)) == CHUNKS
+    assert list(decoder.feed(b"x" * 1000)) == []
+
+
+@pytest.mark.parametrize(
+    "data", [compressed(), OUTSIDE, b"no Arrow"], ids=["bomb", "outside", "no"]
+)
+def test_whole_answers_are_checked_too(data: bytes) -> None:
+    for read in (read_batches, read_table):
+        with pytest.raises(UnavailableError, match="not a stream of rows"):
+            read(data)
+
+
+@given(st.data())
+def test_decoder_yields_chunks_or_an_error_of_any_changed_bytes(data: st.DataObject) -> None:
+    changed = bytearray(encoded())
+    for _ in range(data.draw(st.integers(1, 4))):
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(UnavailableError):
+        for chunk in ChunkDecoder().feed(bytes(changed)):
+            chunk.rows.to_pylist()

@@ -111,7 +111,7 @@ async def test_restored_site_has_each_row_from_before_the_cut_of_a_backup_under_
                 idempotency_key=f"load-{repeated}",
             )
         client.put([Point(metric="new", entity="e", value=6, ts=clock.now)])
-        # A reader of the rows from before goes on behind the gap at once.
+        # A reader at the position before the gap continues behind it at once.
         page = client.rows("raw", heads["raw"], limit=10)
         assert [row["metric"] for row in page.rows] == ["new"]
         assert page.next > heads["raw"] + GAP

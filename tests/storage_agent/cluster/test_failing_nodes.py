@@ -38,5 +38,5 @@ def test_site_survives_failures_of_either_node_in_turn(
                 failing.start()
         eventually(lambda: tolerates_failure(agent), timeout=60, what="one node may fail")
     load.check(within=60)
-    # Nothing of that ever made the agent begin anew.
+    # None of these failures restarted the agent.
     assert agent.waiting_for() == []

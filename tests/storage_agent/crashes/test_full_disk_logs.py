@@ -18,9 +18,10 @@ from ignite_server.ports import free_ports
 from mistbow.clock import system_clock
 from suite.settings import StorageSettings
 from tests.storage_agent.crashes.disks import Disk, needs_disks
+from tests.storage_agent.crashes.ways_in import Way, ways_in
 from tests.support.conditions import eventually
 
-pytestmark = [needs_disks, pytest.mark.usefixtures("processes"), pytest.mark.timeout(300)]
+pytestmark = [needs_disks, pytest.mark.usefixtures("processes"), pytest.mark.timeout(600)]
 
 _SECRET = "the-token-of-a-full-site"  # noqa: S105 - of no site
 _HEADERS = {"Authorization": f"Bearer {_SECRET}"}
@@ -70,6 +71,16 @@ def is_ready(url: str) -> bool:
         return False
 
 
+def check_refusal(name: str, send: Way) -> None:
+    """Check that a way in refuses what it cannot store, with a status after which senders retry."""
+    refused = eventually(
+        lambda: (answer := send()).is_error and answer, timeout=90, what=f"{name} is refused"
+    )
+    assert refused.status_code in (503, 507), (name, refused.text)
+    assert refused.text, name
+    assert not _TRACEBACK.search(refused.text), (name, refused.text)
+
+
 def test_logs_of_a_site_on_a_full_disk_have_no_secret_and_no_traceback(tmp_path: Path) -> None:
     output = tmp_path / "output.txt"
     with Disk(tmp_path, _DISK_MB) as disk:
@@ -90,8 +101,12 @@ def test_logs_of_a_site_on_a_full_disk_have_no_secret_and_no_traceback(tmp_path:
                 timeout=90,
                 what="Ignite has ended",
             )
+            for name, send in ways_in(url, _HEADERS).items():
+                check_refusal(name, send)
             disk.make_room()
             eventually(lambda: put(url).is_success, timeout=120, what="points are stored again")
+            for name, send in ways_in(url, _HEADERS).items():
+                eventually(lambda send=send: send().is_success, timeout=60, what=f"{name} stores")
         logs = {path.name: path.read_text() for path in (home / "logs").iterdir()}
     logs["output"] = output.read_text()
     for name, text in logs.items():

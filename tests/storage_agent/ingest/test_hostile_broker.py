@@ -126,13 +126,15 @@ def test_agent_stores_what_a_broker_sends_after_all_kinds_of_garbage(
             assert next(remaining, None) is None
 
 
-def test_huge_payloads_take_little_memory_and_are_rejected(
+def test_huge_payloads_and_topics_take_little_memory_and_are_rejected(
     ignite: IgniteServer, tmp_path: Path
 ) -> None:
     flood = [publish(b"sensors/e/flood", point(number, MEGABYTE // 2)) for number in range(4)]
+    topics = [b"sensors/" + b"e" * 65_000 + b"/m", b"/" * 65_000]
     data = [
         publish(b"sensors/e/huge", b" " * 200 * MEGABYTE, 0x32),
         *(flood * 100),
+        *([publish(topic, point(1)) for topic in topics] * 4000),
         publish(b"sensors/e/after_flood", point(1)),
     ]
 
@@ -161,7 +163,7 @@ def test_huge_payloads_take_little_memory_and_are_rejected(
                 lambda: stored(client, "after_flood"), timeout=60, what="the point is stored"
             )
             labels = {"source": "mqtt", "reason": "payload"}
-            assert counted(agent.url, "mistbow_agent_refused_points_total", **labels) == 1
+            assert counted(agent.url, "mistbow_agent_refused_points_total", **labels) >= 1
             assert peak_bytes(agent.pid) < 450 * MEGABYTE
 
 

@@ -48,7 +48,7 @@ def test_worker_is_listed_until_it_leaves_or_is_lost(places: list[AgentSite]) ->
         eventually(lambda: "worker/w2" not in current_facts(client, METADATA))
     with places[0].agent() as client:
         assert site_of(client, "a").workers == (worker(cores_free=1.0),)
-        # Nobody hears it any more.
+        # The worker sends no announcements any more.
         eventually(lambda: site_of(client, "a").workers == ())
         eventually(lambda: "worker/w1" not in current_facts(client, METADATA))
 

@@ -2,7 +2,6 @@
 
 import doctest
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,19 +20,12 @@ END = utc_now() + timedelta(days=1)
 
 
 @pytest.fixture
-def fog(tmp_path: Path) -> FogKeys:
-    keys = FogKeys(tmp_path / "keys")
-    keys.create()
-    return keys
+def proofs(fog_keys: FogKeys) -> FactProofs:
+    return FactProofs(IdentityFile(fog_keys.issue("agent-cloud", "agent", "cloud", END, ["*"])))
 
 
-@pytest.fixture
-def proofs(fog: FogKeys) -> FactProofs:
-    return FactProofs(IdentityFile(fog.issue("agent-cloud", "agent", "cloud", END, ["*"])))
-
-
-def text(fog: FogKeys, kind: str, site: str, *reach: str, name: str = "") -> str:
-    path = fog.issue(name or f"{kind}-{site}", kind, site, END, reach)
+def text(fog_keys: FogKeys, kind: str, site: str, *reach: str, name: str = "") -> str:
+    path = fog_keys.issue(name or f"{kind}-{site}", kind, site, END, reach)
     return IdentityFile(path).current().text
 
 
@@ -59,26 +51,27 @@ def test_examples_are_right() -> None:
     assert doctest.testmod(fact_proofs).failed == 0
 
 
-def test_name_of_a_worker_belongs_to_its_identity(fog: FogKeys, proofs: FactProofs) -> None:
-    own, stolen = text(fog, "worker", "cloud", "*"), text(fog, "worker", "a-edge")
+def test_name_of_a_worker_belongs_to_its_identity(fog_keys: FogKeys, proofs: FactProofs) -> None:
+    own, stolen = text(fog_keys, "worker", "cloud", "*"), text(fog_keys, "worker", "a-edge")
     real = proofs.worker("cloud", worker("worker-cloud"), own)
     assert (real.has_proven_name, real.own_site_only) == (True, False)
     assert real.identity_expires == to_ms(END)
     for credential in (stolen, own, "", "no.credential"):
         forged = worker("worker-cloud", has_proven_name=True, own_site_only=False)
         found = proofs.worker("a-edge", forged, credential)
-        # It says that it reaches other sites, so that schedulers give it their tasks.
+        # The forged fact states that the worker reaches other sites, so that schedulers would use
+        # it.
         assert (found.has_proven_name, found.own_site_only) == (False, True)
         fabric = Fabric(site="cloud", sites=(site("a-edge", found), site("cloud", real)))
         assert [each.name for each, _ in available_workers(fabric)] == ["cloud"]
 
 
 def test_enabler_without_an_identity_of_its_site_is_not_believed(
-    fog: FogKeys, proofs: FactProofs
+    fog_keys: FogKeys, proofs: FactProofs
 ) -> None:
     forged = Enabler(domain="all", url="http://e:8000", generation=10**12)
-    core = text(fog, "enabler", "cloud", "*")
-    agent = text(fog, "agent", "edge")
+    core = text(fog_keys, "enabler", "cloud", "*")
+    agent = text(fog_keys, "agent", "edge")
     for credential in ("", agent, core):
         assert proofs.enabler("edge", forged, credential) is None
     assert proofs.enabler("cloud", forged, core) is not None
@@ -86,9 +79,9 @@ def test_enabler_without_an_identity_of_its_site_is_not_believed(
 
 @pytest.mark.parametrize("reach", [(), ("south",)])
 def test_enabler_has_the_domain_of_its_name_at_the_sites_that_it_reaches(
-    fog: FogKeys, proofs: FactProofs, reach: tuple[str, ...]
+    fog_keys: FogKeys, proofs: FactProofs, reach: tuple[str, ...]
 ) -> None:
-    credential = text(fog, "enabler", "edge", *reach, name="enabler-north.1")
+    credential = text(fog_keys, "enabler", "edge", *reach, name="enabler-north.1")
     for domain in ("all", "cloud", "north-1"):
         forged = Enabler(domain=domain, url="http://e:8000", generation=10**12)
         assert proofs.enabler("edge", forged, credential) is None
@@ -108,28 +101,29 @@ def test_enabler_has_the_domain_of_its_name_at_the_sites_that_it_reaches(
         assert selected == {"edge", *reach}
 
 
-def test_edge_removes_no_other_site(fog: FogKeys, proofs: FactProofs) -> None:
+def test_edge_removes_no_other_site(fog_keys: FogKeys, proofs: FactProofs) -> None:
     removed = {"other": 7, "edge": 8}
-    for credential in ("", text(fog, "worker", "edge"), text(fog, "agent", "hub", "*")):
+    for credential in ("", text(fog_keys, "worker", "edge"), text(fog_keys, "agent", "hub", "*")):
         found = proofs.removals("edge", published(forgotten=removed, credential__site=credential))
         assert list(found) == []
-    own = published(forgotten=removed, credential__site=text(fog, "agent", "edge"))
-    assert dict(proofs.removals("edge", own)) == {"edge": 8}
-    core = published(forgotten=removed, credential__site=text(fog, "agent", "hub", "*"))
+    for reach in ((), ("other",)):
+        own = published(forgotten=removed, credential__site=text(fog_keys, "agent", "edge", *reach))
+        assert list(proofs.removals("edge", own)) == []
+    core = published(forgotten=removed, credential__site=text(fog_keys, "agent", "hub", "*"))
     assert dict(proofs.removals("hub", core)) == removed
 
 
-def test_revoked_credential_proves_nothing(fog: FogKeys, proofs: FactProofs) -> None:
-    core = text(fog, "agent", "hub", "*")
+def test_revoked_credential_proves_nothing(fog_keys: FogKeys, proofs: FactProofs) -> None:
+    core = text(fog_keys, "agent", "hub", "*")
     stated = published(forgotten={"other": 7}, credential__site=core)
     assert dict(proofs.removals("hub", stated)) == {"other": 7}
-    fog.revoke("agent-hub")
+    fog_keys.revoke("agent-hub")
     assert list(proofs.removals("hub", stated)) == []
     assert proofs.expiry("hub", core) is None
 
 
-def test_facts_are_believed_without_identities_and_during_the_change(fog: FogKeys) -> None:
-    path = fog.issue("agent-cloud", "agent", "cloud", END, ["*"])
+def test_facts_are_believed_without_identities_and_during_the_change(fog_keys: FogKeys) -> None:
+    path = fog_keys.issue("agent-cloud", "agent", "cloud", END, ["*"])
     stated = published(forgotten={"other": 7}, enabler__all=Enabler(domain="all", url="http://e:1"))
     for proof in (None, "the-token-of-the-fog", IdentityFile(path, "the-token-of-the-fog")):
         proofs = FactProofs(proof)
@@ -137,5 +131,5 @@ def test_facts_are_believed_without_identities_and_during_the_change(fog: FogKey
         assert [each.domain for each in proofs.enablers("edge", stated)] == ["all"]
         assert proofs.worker("edge", worker("w"), "").own_site_only is False
     # A service with an identity is limited to it also during the change.
-    edge = text(fog, "worker", "edge")
+    edge = text(fog_keys, "worker", "edge")
     assert proofs.worker("edge", worker("w"), edge).own_site_only is True

@@ -37,6 +37,11 @@ def test_prefix_selects_facts_that_are_not_about_series() -> None:
     assert sorted(facts) == ["link/a", "link/b", 'series/["link/","e"]', SITE]
 
 
+def worker(**changed: object) -> str:
+    about = {"name": "w", "url": "http://w:1", "cores": 1, "memory_mb": 9}
+    return encode_fact({**about, "cores_free": 1, "memory_free_mb": 9, **changed})
+
+
 @pytest.mark.parametrize(
     ("key", "event"),
     [
@@ -51,7 +56,28 @@ def test_prefix_selects_facts_that_are_not_about_series() -> None:
         ('series/["m","e"]', '{"metricID": "m"}'),
         ('series/["m","e"]', '{"metricID": "m", "entityID": "other"}'),
         ("series/m", '{"metricID": "m", "entityID": "e"}'),
+        ('series/["m","e"]', '{"metricID": "m", "entityID": "e", "pod": "p"}'),
+        ('series/["m","e"]', '{"metricID": "m", "entityID": "e", "pod": null}'),
+        ('series/["m","e"]', '{"metricID": "m", "entityID": "e", "container": {"id": 7}}'),
+        ('series/["m","e"]', '{"metricID": "m", "entityID": "e", "name": 7}'),
+        ('series/["m","e"]', '{"metricID": "m", "entityID": "e", "minVal": "low"}'),
         (SITE, "no JSON"),
+        # With these, the fabric, the policy or the plan of another site would fail.
+        (SITE, '{"node": "n", "url": "no address"}'),
+        ("worker/w", worker(name="other")),
+        ("worker/w", worker(cores=-1)),
+        ("enabler/all", '{"domain": "north", "url": "http://e:1"}'),
+        ("link/b", '{"latency_ms": -5}'),
+        ("link/b", '{"latency_ms": 1, "loss": 7}'),
+        ("link/b", '{"latency_ms": 1, "bandwidth_mbps": 0}'),
+        ("instability/w", '{"instability": -1, "at": 0}'),
+        ("instability/w", '{"instability": 1, "at": -1}'),
+        ("health", '{"instability": -1, "at": 0, "room": 9}'),
+        ("health", "{}"),
+        ("copies", '[{"id": 7}]'),
+        ("copies", '[{"id": "a", "target": "b", "why": "", "since": 0, "filter": {"x": 1}}]'),
+        ("replicas", "{}"),
+        ("restrictions", '[{"stay_in": "north"}]'),
     ],
 )
 def test_malformed_fact_of_a_stolen_site_is_ignored(key: str, event: str) -> None:
@@ -62,6 +88,9 @@ def test_malformed_fact_of_a_stolen_site_is_ignored(key: str, event: str) -> Non
 
 def test_fact_of_a_later_version_is_kept() -> None:
     facts = Facts()
+    facts.apply("worker/w", worker(colour="red"))
+    assert list(facts) == ["worker/w"]
+    facts.apply("worker/w", REMOVED)
     facts.apply("colour/w", '{"hue": 7}')
     facts.apply("link/b", '{"latency_ms": 1.5, "colour": "red"}')
     assert sorted(facts) == ["colour/w", "link/b"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_agent.membership.heartbeat import Heartbeat
+from storage_agent.membership.heartbeat import Heartbeat, PeerReport
 from storage_agent.membership.heartbeat_targets import (
     MAX_TARGETS,
     NEIGHBOURS,
@@ -18,6 +18,7 @@ from storage_agent.membership.heartbeat_targets import (
     select_links,
     select_targets,
 )
+from storage_agent.membership.peer_reports import MAX_NEWS, PeerReports
 from tests.support.simulated_fog import SimulatedFog
 
 _SITES = 60
@@ -40,6 +41,70 @@ def test_heartbeats_of_a_quiet_fog_are_few_and_small(fog: SimulatedFog) -> None:
     assert max(each.messages for each in traffic) <= _SITES * MAX_TARGETS * 2
     heartbeat = Heartbeat(site="site-1", node="site-1", url="http://site-1", instance="1")
     assert max(each.largest for each in traffic) < 2 * len(msgspec.json.encode(heartbeat))
+
+
+def test_only_few_peers_send_all_reports_while_a_fog_grows() -> None:
+    fog = SimulatedFog([f"site-{number}" for number in range(_SITES)])
+    fog.run(3)
+    growing = fog.run(3)
+    report = PeerReport(site="site-10", node="site-10", url="http://site-10", reached=True)
+    everything = _SITES * len(msgspec.json.encode(report))
+    assert growing.size / growing.messages < everything / 5
+
+
+def test_peer_that_does_not_want_all_reports_gets_the_newest() -> None:
+    reports, number = PeerReports(), 2 * MAX_NEWS
+    for count in range(number):
+        site = f"s{count}"
+        reports.set(PeerReport(site=site, node=site, url=f"http://{site}", reached=True))
+    version = reports.version
+    assert reports.after(0, wants_all=False) == (version, ())
+    since, newest = reports.after(1, wants_all=False)
+    assert (since, [each.site for each in newest]) == (
+        version,
+        [f"s{count}" for count in reversed(range(number - MAX_NEWS, number))],
+    )
+    since, few = reports.after(version - 2, wants_all=False)
+    assert (since, len(few)) == (version - 2, 2)
+    assert len(reports.after(1, wants_all=True)[1]) == number - 1
+    reports.remove("s1")
+    assert reports.after(version, wants_all=True)[0] == 0
+
+
+def test_all_peers_are_linked_again_after_a_fog_has_shrunk() -> None:
+    fog = SimulatedFog([f"site-{number:02}" for number in range(MAX_TARGETS + 2)])
+    everything = set(fog.sites)
+    fog.run_until(lambda: all(fog.reached_by(site) == everything for site in everything))
+    fog.run(10)
+    lost = fog.sites[-1]
+    fog.cut(lost)
+    remaining = everything - {lost}
+    fog.run_until(lambda: all(fog.reached_by(site) == remaining for site in remaining))
+    fog.run(5)
+    for site in remaining:
+        fog.peers_of(site).forget({lost: 1})
+    fog.run(5)
+    for site in remaining:
+        for peer in fog.peers_of(site):
+            assert peer.reaches == remaining - {peer.site}
+
+
+def test_peers_learn_that_a_forgotten_site_is_not_reached_any_more() -> None:
+    fog = SimulatedFog(["a", "b", "c"])
+    fog.run_until(lambda: all(fog.reached_by(site) == {"a", "b", "c"} for site in "abc"))
+    fog.run(3)
+    fog.cut("c")
+    fog.peers_of("b").record_failure("http://c")
+    fog.run(1)
+    # So b has not heard this yet when the site is forgotten.
+    fog.peers_of("a").record_failure("http://c")
+    for site in "ab":
+        fog.peers_of(site).forget({"c": 1})
+    assert [peer.site for peer in fog.peers_of("a")] == ["b"]
+    fog.run(3)
+    peer = fog.peers_of("b").get("a")
+    assert peer is not None
+    assert peer.reaches == {"b"}
 
 
 def test_lost_site_is_lost_everywhere_soon_and_comes_back(fog: SimulatedFog) -> None:

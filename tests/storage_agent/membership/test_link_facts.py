@@ -6,7 +6,8 @@ from mistbow.clock import system_clock
 from storage_agent.membership.facts import LinkFact
 from storage_agent.membership.heartbeat import Heartbeat
 from storage_agent.membership.link_facts import LinkFacts
-from storage_agent.membership.peers import Peer, Peers
+from storage_agent.membership.peer import Peer
+from storage_agent.membership.peers import Peers
 
 URL = "http://b"
 

@@ -13,7 +13,8 @@ from storage_agent.membership import link_probes
 from storage_agent.membership.heartbeat import Heartbeat
 from storage_agent.membership.link_probes import PART_BYTES, LinkProber
 from storage_agent.membership.network import PeerNetwork, count_bytes
-from storage_agent.membership.peers import Peer, Peers
+from storage_agent.membership.peer import Peer
+from storage_agent.membership.peers import Peers
 from tests.support.conditions import aeventually
 from tests.support.http_server import served
 

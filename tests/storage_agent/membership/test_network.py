@@ -58,9 +58,26 @@ async def test_unresolved_name_of_a_peer_is_reported() -> None:
     await network.close()
 
 
-@pytest.mark.parametrize(("reach", "is_sent"), [((), False), (("b",), True)])
-async def test_request_passes_only_an_agent_that_reaches_the_site(
-    reach: tuple[str, ...], is_sent: bool
+METADATA = "/streams/metadata?site=b"
+
+
+@pytest.mark.parametrize(
+    ("reach", "target", "reach_of_b", "is_sent"),
+    [
+        ((), "/get", None, False),
+        (("b",), "/get", None, True),
+        # The metadata of a core could remove sites: it has the power of its agent.
+        (("b",), METADATA, None, False),
+        (("b",), METADATA, ("*",), False),
+        (("b",), METADATA, ("d",), False),
+        (("b", "d"), METADATA, ("d",), True),
+        (("b",), METADATA, (), True),
+        (("*",), METADATA, ("*",), True),
+        ((), METADATA, (), False),
+    ],
+)
+async def test_request_passes_only_an_agent_that_reaches_enough(
+    reach: tuple[str, ...], target: str, reach_of_b: tuple[str, ...] | None, is_sent: bool
 ) -> None:
     to_b, to_c = "http://127.0.0.1:2", "http://127.0.0.1:3"
     peers = Peers(heartbeat("a", "http://127.0.0.1:1"), [], lambda: 0)
@@ -81,11 +98,17 @@ async def test_request_passes_only_an_agent_that_reaches_the_site(
     client._auth = None
     end = utc_now() + timedelta(days=1)
     credentials.peer = Credential("c", "agent", "c", "0" * 32, "0" * 64, end, reach)
+    if reach_of_b is not None:
+        of_b = network.client(to_b).auth
+        assert isinstance(of_b, ServiceCredentials)
+        of_b.peer = Credential("b", "agent", "b", "1" * 32, "1" * 64, end, reach_of_b)
+        network.check_site(to_b, "b")
+        await network.drop(to_b)
     if is_sent:
-        await network.send(post_request("b", "/get", b"{}"))
+        await network.send(post_request("b", target, b"{}"))
     else:
         with pytest.raises(UnavailableError, match="no other site reaches it"):
-            await network.send(post_request("b", "/get", b"{}"))
+            await network.send(post_request("b", target, b"{}"))
     assert len(sent) == is_sent
     await network.close()
 

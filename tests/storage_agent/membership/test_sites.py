@@ -80,7 +80,7 @@ def test_facts_of_an_unreachable_site_are_available(places: list[AgentSite]) -> 
         assert 'series/["cpu","x"]' in current_facts(at_a, replica)
         assert not at_a.fabric().links
         with b.agent() as at_b:
-            # b is found by the address that a remembers; its worker was not heard again.
+            # b is found by the address that a stored; its worker has not announced itself again.
             eventually(lambda: site_of(at_a, "b").reachable)
             eventually(lambda: site_of(at_a, "b").workers == ())
 

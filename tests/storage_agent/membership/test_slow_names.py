@@ -25,7 +25,7 @@ pytestmark = [
 
 SLOW_S = 10.0
 MAX_ABSENCE_S = 15.0
-"""The time for which a healthy site may be missing, whatever the links of others do."""
+"""The time for which a healthy site may be missing while links of other sites fail."""
 _MOUNTED = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
 
 

@@ -11,9 +11,9 @@ from mistbow.errors import ConflictError
 from mistbow.streams.events import event_rows
 from mistbow.streams.schemas import EVENTS, RAW
 from storage_agent.membership.fabric_membership import FabricMembership
-from storage_agent.membership.facts import encode_fact
+from storage_agent.membership.facts import REPLICAS, encode_fact
 from storage_agent.membership.heartbeat import Heartbeat
-from storage_agent.replication.facts import REPLICAS_KEY, content_id, replaces, replica_stream_name
+from storage_agent.replication.facts import content_id, replaces, replica_stream_name
 from storage_agent.replication.offload.offloaded_points import OffloadedPoints
 from storage_agent.replication.offload.offloads import Offload
 from storage_agent.replication.restrictions import SiteRestrictions
@@ -49,7 +49,7 @@ async def open_copies(
         name = f"replicas/{site}/metadata"
         await streams.create(name, EVENTS)
         replicas = (ReplicaFact(source="a", id=copy(site).id, complete=site in complete),)
-        rows = event_rows(clock(), {REPLICAS_KEY: encode_fact(replicas)})
+        rows = event_rows(clock(), {REPLICAS: encode_fact(replicas)})
         await (await streams.get(name)).writer.append(rows)
     membership = FabricMembership(settings.model_copy(update={"site": "a"}), clock)
     await membership.open(streams, (), lambda _: False)

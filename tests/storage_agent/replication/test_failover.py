@@ -8,8 +8,7 @@ from mistbow.streams.schemas import EVENTS, POINTS
 from mistbow.streams.wire import Chunk, Position
 from storage_agent.http.points import GetBody
 from storage_agent.membership.fabric_membership import FabricMembership
-from storage_agent.membership.facts import SITE, SiteFact, encode_fact
-from storage_agent.replication.facts import REPLICAS_KEY
+from storage_agent.membership.facts import REPLICAS, SITE, SiteFact, encode_fact
 from storage_agent.replication.failover.failover import FailoverReader
 from storage_agent.replication.follower.follower import Follower
 from storage_agent.replication.follower.replica import Replica
@@ -48,5 +47,5 @@ async def test_failover_reads_a_replica_before_its_fact_is_published(
     stood = await failover_reader.answer_instead(site, GetBody(start=0), "a is silent")
     assert stood.missing == ()
     assert b'"val":7.0' in stood.items[0]
-    assert REPLICAS_KEY not in membership.facts_of(settings.site)
+    assert REPLICAS not in membership.facts_of(settings.site)
     await membership.close()

@@ -49,7 +49,7 @@ def test_replica_of_a_gone_site_is_deleted_by_request(places: list[AgentSite]) -
         assert replicas(at_b) == []
         with a.agent(b, **SOON) as at_a:
             wait_until_reached(at_a, "b")
-            # The offloaded points are lost, and reported as missing; the others are copied anew.
+            # The offloaded points are lost and reported as missing; the rest is copied again.
             at_a.put([Point("cpu", "e0", system_clock(), 5.0)])
             eventually(lambda: replica(at_b)["rows"] == 1)
             answer = total(at_a)

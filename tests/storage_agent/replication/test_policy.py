@@ -185,7 +185,7 @@ def test_history_is_offloaded_from_a_full_disk() -> None:
     assert decided(replace(moving, used_bytes=int(1000 * ROOMY) - 1)) == {}
     begun = (copy("b", cause=DISK, offloaded_to=NOW),)
     assert decided(replace(short, copies=begun)) == {"b": [EVERYTHING]}
-    # Without a bound the disk is one, whoever fills it; only who may have all of it is asked.
+    # Without ``max_bytes`` the disk is the limit; only a site that may have all series is a target.
     full = replace(short, max_bytes=None, here=site("a", free_bytes=10))
     assert decided(full) == {"c": [EVERYTHING]}
     stay = (Restriction(match=CPU, stay_in=("b",)),)
@@ -212,7 +212,7 @@ def test_site_without_workers_is_copied_to_the_nearest_with_workers() -> None:
     gone = replace(seen, workerless_ms=WORKERLESS_MS + 1)
     decisions = FragileFirst().decide(gone)
     assert [each.target for each in decisions] == ["c"]
-    # A place is not given up for one that has come nearer.
+    # A copy does not move to a site that has come nearer.
     nearer = site("b", workers=2, latency_ms=0.5)
     moved = replace(after(gone, decisions), others=(nearer, *others[1:]), now=NOW + MIN_AGE_MS)
     assert decided(moved) == {"c": [CPU]}

@@ -95,7 +95,7 @@ def test_logs_contain_no_token(ignite_server: IgniteServer, tmp_path: Path) -> N
     written = [printed, *(tmp_path / "logs").iterdir()]
     log_text = "".join(path.read_text(errors="replace") for path in written)
     assert "ready" in log_text
-    # Nothing is written that the filter had to hide: that is for what nobody thought of.
+    # The filter had nothing to hide: it is the last resort for unforeseen secrets.
     assert "[hidden]" not in log_text
     assert FOG not in log_text
     assert token not in log_text

@@ -1,6 +1,7 @@
 """The rights of tokens at an agent, by scope and by entity prefix."""
 
 import httpx
+import pyarrow as pa
 import pytest
 
 from mistbow.auth.token_file import read_token_file, write_token_file
@@ -153,3 +154,38 @@ def test_headers_of_agents_are_ignored_from_clients(agent: Guarded) -> None:
     assert seen("fog") == ["tram-9"]
     assert "bus-9" in seen("viewer")
     assert all(entity.startswith("bus-") for entity in seen("bus"))
+
+
+@pytest.mark.parametrize("name", ["deployments", "decisions/north"])
+def test_state_of_enablers_is_deleted_only_with_the_fogs_token(agent: Guarded, name: str) -> None:
+    url = f"{agent.url}/streams/{name}"
+    headers = {"Authorization": f"Bearer {FOG}"}
+    httpx.put(url, content=empty_stream(), headers=headers).raise_for_status()
+
+    for query in ("", "?owner=enabler"):
+        refused = agent.ask("operator", "DELETE", f"/streams/{name}{query}")
+        assert refused.status_code == 403
+        assert "only the fog's own token" in refused.json()["error"]["message"]
+    unstated = agent.ask("fog", "DELETE", f"/streams/{name}")
+    assert unstated.status_code == 409
+    assert "nothing was deleted" in unstated.json()["error"]["message"]
+    assert agent.status("fog", "DELETE", f"/streams/{name}?owner=worker") == 409
+    assert agent.status("viewer", "GET", f"/streams/{name}/info") == 200
+
+    assert agent.status("fog", "DELETE", f"/streams/{name}?owner=enabler") == 204
+    assert agent.status("viewer", "GET", f"/streams/{name}/info") == 404
+
+
+def test_other_streams_are_deleted_with_the_scope_admin(agent: Guarded) -> None:
+    headers = {"Authorization": f"Bearer {agent.tokens['operator']}"}
+    url = f"{agent.url}/streams/results/all.fair.1"
+    httpx.put(url, content=empty_stream(), headers=headers).raise_for_status()
+    assert agent.status("operator", "DELETE", "/streams/results/all.fair.1?owner=enabler") == 400
+    assert agent.status("operator", "DELETE", "/streams/results/all.fair.1") == 204
+
+
+def empty_stream() -> bytes:
+    """Return an Arrow IPC stream without rows."""
+    sink = pa.BufferOutputStream()
+    pa.ipc.new_stream(sink, pa.schema([("key", pa.string())])).close()
+    return sink.getvalue().to_pybytes()

@@ -1,5 +1,6 @@
 """An edge that was stolen: what its identity opens at the agents of other sites."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -193,7 +194,13 @@ def test_stolen_edge_takes_no_name_and_removes_no_site(fog: Fog) -> None:
     facts = "replicas/b/metadata"
     eventually(lambda: "enabler/all" in current_facts(person, facts), what="the fact has arrived")
     assert site_of(person, "b").enablers == ()
-    # And it says that the site c is gone.
+    # The edge also states that the site c is gone, even with a list of sites like a controller's.
+    fog.keys.issue("agent-b", "agent", "b", end, ("a", "c"))
+    listed = identity_file(fog.keys.folder / "agent-b.identity").current().text
+    eventually(
+        lambda: current_facts(person, facts).get("credential/site") == listed,
+        what="the fact with the new credential has arrived",
+    )
     fog.end_c()
     at_b = AgentClient(fog.b.url, fog.person)
     for client in (person, at_b):
@@ -203,6 +210,41 @@ def test_stolen_edge_takes_no_name_and_removes_no_site(fog: Fog) -> None:
     assert "c" in {each.name for each in person.fabric().sites}
     at_b.close()
     person.close()
+
+
+def test_list_of_sites_is_no_right_to_deploy_or_administer_there(fog: Fog) -> None:
+    person = AgentClient(fog.a.url, fog.person)
+    eventually(lambda: is_whole(person), what="the core reaches both edges")
+    end = utc_now() + timedelta(days=1)
+    for kind in ("agent", "worker"):
+        fog.keys.issue(f"{kind}-controller", kind, "b", end, ("a", "c"))
+    with person_client(fog) as client:
+        # People may, also by way of the core.
+        assert client.post("/streams/deployments/claim").status_code == 404
+        assert client.post("/streams/deployments/claim?site=c").status_code == 404
+    writes = (("PUT", ""), ("POST", "/claim"), ("PATCH", ""), ("POST", ""))
+    for kind, site in itertools.product(("agent", "worker"), ("", "c")):
+        with fog.stolen(fog.a.url, f"{kind}-controller") as thief:
+            query = {"site": site} if site else {}
+            for stream in ("deployments", "deployments/north", "placements", "fog-history",
+                           "decisions"):  # fmt: skip
+                path = f"/streams/{quote(stream)}"
+                for method, suffix in writes:
+                    answer = thief.request(method, path + suffix, params=query, json={"epoch": 1})
+                    assert answer.status_code == 403, (method, path, site, answer.text)
+                    assert "only enablers write" in answer.text
+            # What its worker needs: the streams of insights.
+            answer = thief.post(f"/streams/{quote('results/x')}/claim", params=query)
+            assert answer.status_code == 404
+            assert thief.put("/config", params=query, json={}).status_code == 403
+            assert thief.delete("/fabric/sites/c", params=query).status_code == 403
+    person.close()
+
+
+def person_client(fog: Fog) -> httpx.Client:
+    return httpx.Client(
+        base_url=fog.a.url, headers={"Authorization": f"Bearer {fog.person}"}, timeout=20
+    )
 
 
 def test_site_that_the_core_removes_is_removed_everywhere(fog: Fog) -> None:

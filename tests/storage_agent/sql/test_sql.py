@@ -52,7 +52,7 @@ def test_past_points_with_filters(agent: AgentClient) -> None:
         ["a", begin + 1000, 1.0],
         ["c\"'é", begin + 1000, 1.0],
     ]
-    # What the filter looks at need not be among what is asked for.
+    # The filter may use columns that are not selected.
     assert rows(agent, "SELECT count(*) FROM historical WHERE entity LIKE 'c%'") == [[20]]
     assert rows(agent, "SELECT max(value) FROM historical WHERE ts > ?", NOW) == [[99.0]]
     assert rows(agent, "SELECT value FROM historical WHERE metric = 'none'") == []
@@ -200,6 +200,7 @@ def test_error_has_line_and_column(agent: AgentClient) -> None:
     error = refusal(agent, "SELECT 'é',\n  nope(1)")
     assert "nope" in error["message"]
     assert error["details"] == {"line": 2, "column": 3}
+    assert "\n" not in error["message"]
 
 
 def test_invalid_body_is_rejected(agent: AgentClient) -> None:
@@ -245,7 +246,7 @@ def test_memory_is_bounded(agent: AgentClient, query: str) -> None:
 def test_rows_and_bytes_are_bounded(agent: AgentClient) -> None:
     assert "LIMIT" in refusal(agent, "SELECT * FROM range(1001)", 413)["hint"]
     assert len(rows(agent, "SELECT * FROM range(1001) LIMIT 1000")) == 1000
-    # Found out at once, however many there would be.
+    # The query fails early, not after it has made all rows.
     assert "1000 rows" in refusal(agent, "SELECT * FROM range(1000000000000)", 413)["message"]
     big = "SELECT repeat('x', 1000000) FROM range(40)"
     assert "bytes" in refusal(agent, big, 413)["message"]

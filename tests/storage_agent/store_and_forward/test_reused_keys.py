@@ -101,7 +101,7 @@ def test_acknowledged_body_is_stored_though_its_key_turns_out_to_be_used(
         gate.shut()
         through = settings.model_copy(update={"ignite_port": gate.port})
         with running_agent(through, clock, ready=False) as url:
-            # Ignite has the key, but cannot be asked.
+            # Ignite has stored the key, but is unreachable.
             assert post(url, "/put", points(2)).status_code == 202
             gate.open()
             client = AgentClient(url)

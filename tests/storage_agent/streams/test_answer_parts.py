@@ -1,6 +1,5 @@
 """The answer to a subscription is sent in small parts."""
 
-import io
 from collections.abc import AsyncIterator
 
 import pyarrow as pa
@@ -18,4 +17,4 @@ async def test_large_chunk_is_sent_in_small_parts() -> None:
 
     parts = [part async for part in encode_chunks(rows.schema, chunks[0], rest())]
     assert max(len(part) for part in parts) <= 256 * 2**10
-    assert list(decode(io.BytesIO(b"".join(parts)))) == chunks
+    assert decode(b"".join(parts)) == chunks

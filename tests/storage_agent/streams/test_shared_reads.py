@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from storage_agent.api import rows as rows_api
+from storage_agent.streams import subscription
 from storage_agent.streams.json_values import objects
 from storage_agent.streams.shared_reads import SharedReads
+from storage_agent.streams.small_parts import OpenSubscriptions
 from storage_agent.streams.subscription import RowSelection, RowSelector, SelectedRows
 from tests.storage_agent.streams.opener import Opener, rows, times
 
@@ -96,6 +98,39 @@ async def test_reader_finds_a_segment_that_was_stored_after_a_read_in_flight_beg
     assert segment.header.first == first
 
 
+async def test_rows_of_many_readers_are_selected_by_one_reader_an_iteration_of_the_loop(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = await opener.open()
+    for number in range(6):
+        await stream.writer.append(rows(number))
+    monkeypatch.setattr(subscription, "_CHUNK_SEGMENTS", 2)
+    select, iteration, selected = RowSelector.select, 0, Counter[int]()
+
+    def count(selector: RowSelector, *arguments: Any) -> Any:
+        selected[iteration] += 1
+        return select(selector, *arguments)
+
+    monkeypatch.setattr(RowSelector, "select", count)
+
+    async def count_iterations() -> None:
+        nonlocal iteration
+        while True:
+            iteration += 1
+            await asyncio.sleep(0)
+
+    async def read() -> list[int]:
+        selector = RowSelector(stream, RowSelection())
+        found = [each async for each in subscription.read(stream.log, selector, 0)]
+        return [ts for each in found for ts in each.rows["ts"].to_pylist()]
+
+    counting = asyncio.ensure_future(count_iterations())
+    assert await asyncio.gather(*(read() for _ in range(8))) == [[0, 1, 2, 3, 4, 5]] * 8
+    counting.cancel()
+    # A chunk of one reader has two segments.
+    assert (len(selected), set(selected.values())) == (24, {2})
+
+
 async def test_events_of_many_readers_are_encoded_one_batch_an_iteration_of_the_loop(
     opener: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +148,9 @@ async def test_events_of_many_readers_are_encoded_one_batch_an_iteration_of_the_
     async def get(_: str) -> Any:
         return stream
 
-    agent: Any = SimpleNamespace(streams=SimpleNamespace(get=get))
+    agent: Any = SimpleNamespace(
+        streams=SimpleNamespace(get=get), subscriptions=OpenSubscriptions()
+    )
     selector, turn = RowSelector(stream, RowSelection()), asyncio.Lock()
 
     async def read() -> int:

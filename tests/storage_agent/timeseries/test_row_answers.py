@@ -140,7 +140,7 @@ def test_sql_answers_rows_in_the_accepted_type(
     assert (rows, end) == ([{"a": 1, "c": 0.5}], {"rows": 1})
     assert pa.ipc.open_stream(post(url, "/sql", body, ARROW).content).read_all().num_rows == 1
     assert post(url, "/sql", body, "*/*").json()["rows"] == [[1, None, 0.5]]
-    # As clients of earlier versions request it, whatever they accept.
+    # Clients of earlier versions send ``format``; it takes precedence over Accept.
     arrow = post(url, "/sql", {**body, "format": "arrow"}, JSON)
     assert arrow.headers["Content-Type"] == ARROW
 

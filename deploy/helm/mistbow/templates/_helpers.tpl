@@ -10,7 +10,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
-{{/* The labels that select the pods of a service: root, component, and the site unless empty. */}}
+{{/* The labels that select the pods of a service: takes root, component and site (may be empty). */}}
 {{- define "mistbow.selector" -}}
 app.kubernetes.io/name: mistbow
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -24,11 +24,15 @@ mistbow.io/site: {{ . }}
 {{- .Values.token.existingSecret | default (printf "%s-token" (include "mistbow.name" .)) -}}
 {{- end -}}
 
-{{- define "mistbow.agentUrl" -}}
-{{- printf "http://%s-storage-%s:8300" (include "mistbow.name" .root) .site -}}
+{{- define "mistbow.scheme" -}}
+{{- .Values.tls.enabled | ternary "https" "http" -}}
 {{- end -}}
 
-{{/* The security of a pod: an unprivileged user that the image also has. */}}
+{{- define "mistbow.agentUrl" -}}
+{{- printf "%s://%s-storage-%s:8300" (include "mistbow.scheme" .root) (include "mistbow.name" .root) .site -}}
+{{- end -}}
+
+{{/* The securityContext of a pod: the unprivileged user of the image. */}}
 {{- define "mistbow.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001
@@ -44,8 +48,8 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 
 {{/*
-The environment of each service: its identity and the tokens of people, or the token of all; and the
-settings of all services. Takes root, and kind: of the identity.
+The environment of a service: the settings of all services, and either its identity and the tokens
+of people, or the common token. Takes root, and the kind of the identity.
 */}}
 {{- define "mistbow.env" -}}
 {{- if .root.Values.identities.enabled -}}
@@ -54,26 +58,32 @@ settings of all services. Takes root, and kind: of the identity.
 {{- else -}}
 - {name: MISTBOW_TOKEN_FILE, value: /run/secrets/mistbow/token}
 {{- end }}
+{{- if .root.Values.tls.enabled }}
+- {name: MISTBOW_TLS_CERT, value: /run/secrets/mistbow-tls/service.pem}
+- {name: MISTBOW_TLS_KEY, value: /run/secrets/mistbow-tls/service.key}
+- {name: MISTBOW_TLS_CA, value: /run/secrets/mistbow-tls/bundle.pem}
+- {name: MISTBOW_TLS_CLIENT_CA, value: /run/secrets/mistbow-tls/bundle.pem}
+{{- end }}
 {{- range $name, $value := .root.Values.settings }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
 {{- end -}}
 
-{{/* Whether the service lives, and whether it can serve: its port. */}}
+{{/* The liveness and the readiness probe of a service: takes root and the port. */}}
 {{- define "mistbow.probes" -}}
 livenessProbe:
-  httpGet: {path: /healthz, port: {{ . }}}
+  httpGet: {path: /healthz, port: {{ .port }}, scheme: {{ include "mistbow.scheme" .root | upper }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
   initialDelaySeconds: 30
 readinessProbe:
-  exec: {command: [python3, -IS, /opt/mistbow/health.py, {{ . | quote }}]}
+  exec: {command: [python3, -IS, /opt/mistbow/health.py, {{ .port | quote }}]}
   periodSeconds: 10
   timeoutSeconds: 5
 {{- end -}}
 
-{{/* The volume of what a service proves: root, component, site, and the kind of its identity. */}}
+{{/* The volume with the identity or token of a service: takes root, component, site and kind. */}}
 {{- define "mistbow.trustVolume" -}}
 - name: trust
   secret:
@@ -87,6 +97,41 @@ readinessProbe:
     secretName: {{ include "mistbow.secret" .root }}
     items: [{key: {{ .root.Values.token.key }}, path: token}]
     {{- end }}
+{{- if .root.Values.tls.enabled }}
+{{- $secret := printf "%s-%s-%s" (include "mistbow.name" .root) .component .site }}
+- name: tls
+  secret:
+    defaultMode: 0440
+    {{- if .root.Values.tls.existingSecrets }}
+    secretName: {{ $secret }}-tls
+    items:
+      - {key: tls.crt, path: service.pem}
+      - {key: tls.key, path: service.key}
+      - {key: ca.crt, path: bundle.pem}
+    {{- else }}
+    {{- if not .root.Values.identities.enabled }}{{- fail "tls.enabled needs identities.enabled or tls.existingSecrets" }}{{- end }}
+    secretName: {{ $secret }}
+    items:
+      - {key: service.pem, path: service.pem}
+      - {key: service.key, path: service.key}
+      - {key: bundle.pem, path: bundle.pem}
+    {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The mounts of the volumes of mistbow.trustVolume; takes root. */}}
+{{- define "mistbow.trustMounts" -}}
+- {name: trust, mountPath: /run/secrets/mistbow, readOnly: true}
+{{- if .Values.tls.enabled }}
+- {name: tls, mountPath: /run/secrets/mistbow-tls, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{/* The annotations by which Prometheus discovers a pod: takes root and the port. */}}
+{{- define "mistbow.scrape" -}}
+prometheus.io/scrape: "true"
+prometheus.io/port: {{ .port | quote }}
+prometheus.io/scheme: {{ include "mistbow.scheme" .root }}
 {{- end -}}
 
 {{- define "mistbow.placement" -}}
@@ -100,7 +145,7 @@ tolerations:
 {{- end }}
 {{- end -}}
 
-{{/* The image of a role (storage, worker, enabler): its own with image.perRole, or that of all. */}}
+{{/* The image of a role (storage, worker, enabler): with image.perRole the image of the role. */}}
 {{- define "mistbow.image" -}}
 {{- $image := .root.Values.image -}}
 {{ $image.repository }}{{ if $image.perRole }}-{{ .role }}{{ end }}:{{ $image.tag }}

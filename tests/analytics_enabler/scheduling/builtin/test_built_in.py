@@ -145,6 +145,34 @@ def test_of_two_equal_nodes_the_one_with_fewer_failures_is_preferred(name: str) 
     assert decide(name, (job,), fog, before).placement == before
 
 
+def crowded() -> Fog:
+    """Return a fog where a new job must not take the near node ``x``, which another one needs."""
+    return build.fog(
+        build.node("a"),
+        build.node("b"),
+        build.node("x", cores=2),
+        links={("a", "cloud"): 10, ("b", "cloud"): 13, ("x", "cloud"): 1, ("z", "cloud"): 50},
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEDULERS if name != "fair"])
+@pytest.mark.parametrize("stays", [False, True])
+def test_running_task_stays_when_new_jobs_are_placed_again(name: str, stays: bool) -> None:
+    """The first new job would take the capacity of the second one, so both are placed again."""
+    fog = crowded()
+    if stays:
+        # A gain that would pay for the move of a job that was not moved recently.
+        far = [each for each in fog.links if "b" not in (each.source, each.target)]
+        fog = Fog(fog.nodes, (*far, *build.link("b", "cloud", 60)))
+    running = build.job("r", build.task("t"), stays=stays)
+    first, second = build.job("n1", build.task("t")), build.job("n2", build.task("t", "x", cores=2))
+    current = build.placed(r_t="b")
+    placement = decide(name, (running, first, second), fog, current).placement
+    found = {at.job: at.node for at in placement.assignments}
+    assert (found["r"], found["n2"]) == ("b", "x")
+    assert found["n1"] != "x"
+
+
 def remote(sink: str = "edge2", cores: float = 0.1, readable: bool = True) -> Job:
     """Return a job whose partial reads the points of the site ``far``, which has no node."""
     partial = build.task("at-far", "far", remotely_readable=readable, cores=cores)

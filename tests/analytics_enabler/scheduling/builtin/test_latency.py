@@ -82,6 +82,17 @@ def test_running_task_moves_only_for_gain_above_both_bounds(
     assert nodes(decision)["merge"] == merge
 
 
+def test_running_task_leaves_a_lossy_link() -> None:
+    fog = star(20, 30)
+    lossy = [
+        msgspec.structs.replace(link, loss=0.1) if "a" in (link.source, link.target) else link
+        for link in fog.links
+    ]
+    fog = msgspec.structs.replace(fog, links=tuple(lossy))
+    decision = decide(fog, BESIDE, current=build.placed(q_data="edge", q_merge="a"))
+    assert nodes(decision)["merge"] == "b"
+
+
 def test_job_that_stays_moves_only_if_it_must() -> None:
     job = msgspec.structs.replace(BESIDE, stays=True)
     current = build.placed(q_data="edge", q_merge="a")

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics.plan.expressions import Source
-from analytics.plan.fragments import Partial, StreamLocation
+from analytics.plan.fragments import Partial, StreamLocation, Whole
 from analytics.plan.nodes import Pane
 from analytics_enabler.catalogue import SeriesLocation
+from analytics_enabler.optimizer import optimize
 from analytics_enabler.scheduling.cost_model.coefficients import (
     INITIAL_BYTES,
     INITIAL_CPU_S,
@@ -21,6 +22,7 @@ from analytics_enabler.scheduling.cost_model.model import (
     Observation,
 )
 from analytics_enabler.scheduling.cost_model.work import Work, work_of
+from tests.analytics_enabler.support import plan_of
 
 SERIES = [SeriesLocation("edge", "load", f"bus{number}") for number in range(10)]
 TRUE_FACTOR = {"batch": 2.0, "routed": 0.5, "pane": 3.0}
@@ -70,6 +72,34 @@ def test_work_grows_with_rate_and_keys() -> None:
     measured = slow.as_measured(200.0, 0.5)
     assert measured.cpu["routed"] == fast.cpu["routed"]
     assert (measured.cpu["batch"], measured.written["append"]) == (0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("query", "kind", "values_per_s"),
+    [
+        ("MEDIAN(load, 30 s) BY entityID EVERY 5 s", "measure", 2.0),
+        ("MEDIAN(load, 30 s) EVERY 5 s", "measure", 0.2),
+        ("AVG(load, 30 s) BY entityID EVERY 5 s", "measure", 0.0),
+        ("FORECAST[3](load, 30 s) BY entityID EVERY 5 s", "forecast", 2.0),
+        ("FORECAST[3](AVG(load, 10 s), 1 MINUTE) BY entityID EVERY 5 s", "forecast", 2.0),
+        ("FORECAST[3](AVG(load, 10 s), 1 MINUTE) EVERY 5 s", "forecast", 0.2),
+        ("MEDIAN(load, 30 s) BY entityID", "measure", 50.0),
+        ("FORECAST[3](load, 30 s) BY entityID", "forecast", 50.0),
+    ],
+)
+def test_work_counts_values_of_functions_by_their_kind(
+    query: str, kind: str, values_per_s: float
+) -> None:
+    fragment = Whole(
+        id="f",
+        source=StreamLocation("edge", "raw"),
+        target=StreamLocation("edge", "results"),
+        plan=optimize(plan_of(f"q = COMPUTE {query}")).plan,
+    )
+    work = work_of(fragment, SERIES, {("edge", "load"): 5.0})
+    kinds = {"measure", "forecast", "operator"} & {name for name, n in work.cpu.items() if n}
+    assert kinds == ({kind} if values_per_s else set())
+    assert work.cpu[kind] == pytest.approx(values_per_s)
 
 
 def test_work_has_at_most_three_micro_batches_per_second() -> None:

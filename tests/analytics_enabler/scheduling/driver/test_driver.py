@@ -15,7 +15,11 @@ from analytics_enabler.scheduling.driver.driver import (
     NodesByJob,
     PlacementDriver,
 )
-from analytics_enabler.scheduling.driver.hysteresis import stabilize
+from analytics_enabler.scheduling.driver.hysteresis import (
+    LASTING_LOSS_MS,
+    LastingLoss,
+    stabilize,
+)
 from analytics_enabler.scheduling.driver.snapshot import fog_of
 from analytics_enabler.scheduling.driver.traffic import (
     CARRIED_BYTES,
@@ -23,7 +27,7 @@ from analytics_enabler.scheduling.driver.traffic import (
     PANE_BYTES,
     estimate_pane_bytes,
 )
-from analytics_enabler.scheduling.model.snapshot import Battery, Fog, SourceQuality
+from analytics_enabler.scheduling.model.snapshot import Battery, Fog, Link, SourceQuality
 from mistbow.fabric import Battery as AnnouncedBattery
 from mistbow.fabric import Fabric, Position, Power, Site, SiteLink, Worker
 from tests.analytics_enabler.scheduling import build
@@ -137,6 +141,23 @@ def test_small_changes_of_a_battery_are_no_change_of_the_fog() -> None:
     assert stabilize(with_battery(47, 6000), former) == with_battery(50, 6000)
     assert stabilize(with_battery(50, None), former) == with_battery(50, None)
     assert stabilize(Fog((build.node("n"),)), former) == Fog((build.node("n"),))
+
+
+def test_loss_of_a_link_counts_once_it_has_lasted() -> None:
+    losses = LastingLoss()
+
+    def seen(at: int, loss: float) -> float:
+        fog = Fog((build.node("n"),), (Link(source="n", target="m", latency_ms=1, loss=loss),))
+        losses.observe(fog, at)
+        [link] = losses.lasting(fog, at).links
+        return link.loss
+
+    # An outage of 20 s is in the figure for a minute after it.
+    outage = [seen(1000 * second, 0.3) for second in range(80)]
+    assert {*outage, seen(81_000, 0.0)} == {0.0}
+    assert seen(100_000, 0.2) == 0.0
+    assert seen(100_000 + LASTING_LOSS_MS - 1, 0.4) == 0.0
+    assert seen(100_000 + LASTING_LOSS_MS, 0.3) == 0.3
 
 
 def test_pane_bytes_are_estimated_from_series() -> None:

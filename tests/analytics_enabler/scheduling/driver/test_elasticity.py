@@ -65,6 +65,22 @@ class Scene:
         return {node: nodes.count(node) for node in sorted(set(nodes))}
 
 
+def test_present_demands_count_before_those_of_the_tasks() -> None:
+    clock = [0]
+    elasticity = Elasticity(lambda: clock[0])
+    current = {name: {"whole": "edge"} for name in ("p", "q", "r")}
+    present = {(name, "whole"): 0.7 for name in current}
+    for clock[0] in (0, HOT_MS):
+        adapted = elasticity.adapt(jobs(0.6), FOG, current, present)
+    hot_spot = elasticity.hot_spots["edge"]
+    assert (hot_spot.demanded, hot_spot.free) == (pytest.approx(2.1), 2.0)
+    assert [(task.cores, task.avoided) for job in adapted for task in job.tasks] == [
+        (0.6, ("edge",)),
+        (0.6, ()),
+        (0.6, ()),
+    ]
+
+
 @pytest.mark.parametrize("scheduler", [Fair, Latency])
 def test_tasks_leave_a_hot_spot_and_return_when_it_has_cooled(scheduler: type[Scheduler]) -> None:
     scene = Scene(scheduler)
@@ -139,3 +155,46 @@ def test_task_that_no_scheduler_places_elsewhere_stays_for_a_while() -> None:
     scene.now += BLOCK_MS + 1
     again = scene.elasticity.adapt(jobs(1.2), FOG, scene.current)
     assert sum(bool(job.tasks[0].avoided) for job in again) == 2
+
+
+def test_task_that_has_left_two_hot_spots_returns_to_neither() -> None:
+    """The nodes a and b are hot, so that q leaves both; then all three fit on a, but barely."""
+    scene = Scene(
+        Latency,
+        build.fog(
+            *(build.node(name, cores=1) for name in "abc"),
+            links={("hub", "a"): 10, ("hub", "b"): 30, ("hub", "c"): 50},
+        ),
+    )
+
+    def needed(*cores: float) -> list[Job]:
+        return [
+            build.job(
+                name,
+                build.task("whole", "hub", cores=each, memory_mb=1, remotely_readable=True),
+                sink="hub",
+            )
+            for name, each in zip("pqr", cores, strict=True)
+        ]
+
+    scene.look(needed(0.3, 0.3, 0.3))
+    scene.look(needed(0.5, 0.6, 0.1))
+    scene.look(needed(0.5, 0.6, 0.1), HOT_MS)
+    assert nodes_of(scene) == {"p": "a", "q": "b", "r": "a"}
+    other = msgspec.structs.replace(scene.fog.by_name["b"], cores_free=0.5)
+    scene.fog = scene.fog.with_nodes([scene.fog.by_name["a"], other, scene.fog.by_name["c"]])
+    scene.look(needed(0.5, 0.6, 0.1))
+    scene.look(needed(0.5, 0.6, 0.1), HOT_MS)
+    assert nodes_of(scene) == {"p": "a", "q": "c", "r": "a"}
+    for _ in range(3):
+        # They would fit, but the node would be a hot spot again soon.
+        scene.look(needed(0.5, 0.4, 0.05), COOL_MS)
+        assert nodes_of(scene) == {"p": "a", "q": "c", "r": "a"}
+    scene.look(needed(0.1, 0.1, 0.1))
+    scene.look(needed(0.1, 0.1, 0.1), COOL_MS)
+    assert nodes_of(scene) == {"p": "a", "q": "a", "r": "a"}
+    assert scene.elasticity.hot_spots == {}
+
+
+def nodes_of(scene: Scene) -> dict[str, str]:
+    return {job: node for job, tasks in scene.current.items() for node in tasks.values()}

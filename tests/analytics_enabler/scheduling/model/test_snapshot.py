@@ -3,7 +3,14 @@ import math
 import msgspec
 import pytest
 
-from analytics_enabler.scheduling.model.snapshot import Battery, Fog, Link, Node, SourceQuality
+from analytics_enabler.scheduling.model.snapshot import (
+    RETRY_MS,
+    Battery,
+    Fog,
+    Link,
+    Node,
+    SourceQuality,
+)
 from tests.analytics_enabler.scheduling import build
 
 
@@ -20,6 +27,14 @@ def test_link_has_one_direction() -> None:
     assert fog.latency_ms("e", "far") == 7
     assert fog.latency_ms("far", "e") == math.inf
     assert fog.latency_ms("e", "never heard of") == math.inf
+
+
+def test_loss_of_a_link_delays_by_repetitions() -> None:
+    nodes = [build.node(name) for name in ("a", "b", "c")]
+    lossy = Link(source="a", target="b", latency_ms=5, loss=0.5)
+    around = [Link(source=s, target=t, latency_ms=30) for s, t in (("a", "c"), ("c", "b"))]
+    assert Fog(tuple(nodes), (lossy,)).latency_ms("a", "b") == 5 + RETRY_MS
+    assert Fog(tuple(nodes), (lossy, *around)).latency_ms("a", "b") == 60
 
 
 def test_node_with_links_is_reached_by_them() -> None:

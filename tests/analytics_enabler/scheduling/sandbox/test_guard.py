@@ -109,7 +109,7 @@ def test_hanging_scheduler_ends_without_parent() -> None:
 
 
 def _runs(pid: int) -> bool:
-    # In a container without an init nobody waits for an orphan, so it stays as a zombie.
+    # In a container without an init no process reaps an orphan, so it stays a zombie.
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 

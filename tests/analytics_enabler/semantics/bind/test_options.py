@@ -48,7 +48,7 @@ def test_insights_with_equal_options_share_a_group() -> None:
     )
     assert found[1] == found[2]
     assert len({group.id for group in found}) == len(set(found)) == 4
-    # One with a cap, or with nodes of its own, shares with nobody, its like included.
+    # An insight with a cost cap or dedicated nodes never shares a group, even with an equal one.
     for alone in ("COST_CAP 1 PER 1 HOUR", f"{north} DEDICATED"):
         one, other = groups(alone, alone)
         assert one.id != other.id

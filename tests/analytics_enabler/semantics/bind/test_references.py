@@ -29,9 +29,9 @@ MEANINGS = [
     ("INSIGHT now EVERY 1 m", "AVG(cpu, 5 s) EVERY 1 m"),
     ("INSIGHT now EVERY 1 d AT 8:00", "AVG(cpu, 5 s) EVERY 1 d AT 8:00"),
     ("INSIGHT daily EVERY 2 d AT 8:00", "AVG(cpu, 1 d) EVERY 2 d AT 8:00"),
-    # What accumulates has none: it takes all points since the last tick.
+    # A running aggregate has no window: it takes all points since the last tick.
     ("INSIGHT so_far EVERY 10 s", "RUNNING_MEAN(cpu) EVERY 10 s"),
-    # What has values at points has one at a tick too, and the other way round.
+    # An insight with values at points also has a value at a tick, and the reverse.
     ("INSIGHT always EVERY 5 s", "AVG(cpu, 10 s) EVERY 5 s"),
     ("MAX(INSIGHT falling) EVERY 5 s", "MAX((cpu BY node WHEN < 3)) EVERY 5 s"),
     ("INSIGHT shifted EVERY 3 s", "cpu - AVG(cpu, 7 s, 3 s) EVERY 3 s"),

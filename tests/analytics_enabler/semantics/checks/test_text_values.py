@@ -1,14 +1,22 @@
 """Warnings about texts that no recent point of a metric has."""
 
+from collections.abc import Collection
+
 import pytest
 
 from analytics_enabler.semantics import check
 
 VALUES = {"disease": {"diagnosis": frozenset(["flu", "cold"]), "site": frozenset(["n1"])}}
+VALUES["disease"]["age"] = frozenset(["old", "17"])
 
 
-def warnings(text: str) -> list[str]:
-    checked = check(f"a = COMPUTE {text}", metrics=frozenset(["disease", "x"]), values=VALUES)
+def warnings(text: str, attributes: Collection[str] = ()) -> list[str]:
+    checked = check(
+        f"a = COMPUTE {text}",
+        metrics=frozenset(["disease", "x"]),
+        attributes=frozenset(attributes),
+        values=VALUES,
+    )
     assert checked.ok, checked.problems
     return [problem.message for problem in checked.problems]
 
@@ -48,6 +56,36 @@ def test_condition_that_points_may_satisfy_causes_no_warning(condition: str) -> 
     assert warnings('COUNT(x, 10 s) WHEN diagnosis == "malaria" EVERY 5 s') == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "COUNT(disease WHEN diagnosis < 5, 10 s) EVERY 5 s",
+        "COUNT(disease) EVERY 5 s WITH ALLOW WHEN disease < diagnosis",
+        "COUNT(disease) EVERY 5 s WITH ALLOW WHEN diagnosis == disease AND disease > 2",
+        "COUNT(disease) EVERY 5 s WITH ALLOW WHEN MAX(disease) >= diagnosis",
+        "COUNT(disease) EVERY 5 s WITH ALLOW WHEN diagnosis > 7",
+    ],
+)
+def test_number_that_is_compared_with_texts_causes_a_warning(text: str) -> None:
+    found = [each for each in warnings(text, attributes={"diagnosis"}) if "recent" in each]
+    assert found == [
+        "no recent point of `disease` has a number as its diagnosis; values seen: cold, flu"
+    ]
+
+
+def test_text_in_allow_that_no_point_has_causes_a_warning() -> None:
+    (warning,) = warnings('COUNT(disease) EVERY 5 s WITH ALLOW WHEN diagnosis == "malaria"')
+    assert "has the diagnosis `malaria`" in warning
+
+
+def test_comparison_with_attributes_that_can_be_numbers_causes_no_warning() -> None:
+    allow = "EVERY 5 s WITH ALLOW WHEN"
+    assert warnings(f"COUNT(disease) {allow} ward <= 4", attributes={"ward"}) == []
+    assert warnings(f"COUNT(disease) {allow} disease < age", attributes={"age"}) == []
+    either = f"COUNT(disease) {allow} (disease < 3 OR diagnosis > 3)"
+    assert warnings(either, attributes={"diagnosis"}) == []
+
+
 def test_similar_text_is_suggested() -> None:
     text = 'a = COMPUTE COUNT(disease, 10 s) WHEN diagnosis == "colt" EVERY 5 s'
     checked = check(text, metrics=frozenset(["disease"]), values=VALUES)
@@ -67,3 +105,24 @@ def test_geohash_of_texts_that_are_no_positions_causes_a_warning(
     found = [each.message for each in checked.problems if "has a position" in each.message]
     assert len(found) == expected
     assert all("values seen: home, ward 3" in message for message in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "attributes", "expected"),
+    [
+        ("COUNT(x) EVERY 5 s WITH ALLOW WHEN x == nowhere", {"rack"}, ["nowhere"]),
+        ("COUNT(x WHEN < nowhere) EVERY 5 s", {"rack"}, ["nowhere"]),
+        ("COUNT(x) EVERY 5 s WITH ALLOW WHEN x == rack", {"rack"}, []),
+        ("COUNT(x) EVERY 5 s WITH ALLOW WHEN x == node", {"rack"}, []),
+        ("COUNT(x) BY limit WHEN > limit EVERY 5 s", {"rack"}, []),
+    ],
+)
+def test_unknown_attribute_that_is_compared_with_a_value_causes_a_warning(
+    text: str, attributes: set[str], expected: list[str]
+) -> None:
+    found = [each for each in warnings(text, attributes) if "interpreted" in each]
+    assert found == [
+        f"`{name}` is interpreted as an attribute: no point of a metric of this name has arrived "
+        "yet"
+        for name in expected
+    ]

@@ -1,0 +1,16 @@
+// The time of the enabler: the clock of a browser may be wrong, and results have times of the fog.
+
+/** The difference (ms) below which the clocks count as equal: answers state whole seconds. */
+const MIN_SKEW_MS = 3000;
+let skew = 0;
+
+/** Learn the time of the enabler from the header Date of an answer that has just arrived. */
+export function learn(date) {
+  const at = Date.parse(date ?? "");
+  if (Number.isNaN(at)) return;
+  const found = at + 500 - Date.now();
+  skew = Math.abs(found) < MIN_SKEW_MS ? 0 : found;
+}
+
+/** Return the present time of the enabler, in ms since the epoch. */
+export const now = () => Date.now() + skew;

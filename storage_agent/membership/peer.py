@@ -1,0 +1,69 @@
+"""The agent of another site, as this agent knows it."""
+
+import statistics
+from collections import deque
+from dataclasses import dataclass, field
+
+from mistbow.failure_detector import FailureDetector
+
+_SAMPLES = 5
+_LOSS_WINDOW = 60
+"""The number of heartbeats over which the loss of a link is measured."""
+
+_MIN_HEARTBEATS = 10
+
+
+@dataclass(slots=True)
+class Peer:
+    """The agent of another site.
+
+    ``detector``: detects from the answers to heartbeats whether the peer has failed. ``instance``:
+    the id of the peer's process; None before the first answer. ``address``: the address at which
+    the peer answers; None while the peer does not answer. ``answered_at``: the time of the last
+    answer (ms since the epoch). ``reaches``: the sites to which the peer has direct links,
+    according to its last reports; empty for peers that are not linked. ``suspected``: whether the
+    peer has stopped answering, but is not considered dead yet. ``samples``: the last latencies
+    (ms). ``heartbeats``: whether the last heartbeats to the peer were answered. ``bandwidth_mbps``:
+    the bandwidth of the direct link (Mbit/s); None: not measured yet. ``restarts`` and ``losses``:
+    how often the peer has restarted and how often it has stopped answering, since this agent
+    started. ``version``: the version of the peer's reports that this agent has. ``acknowledged``:
+    the version of this agent's reports that the peer has. ``contacted``: the round in which this
+    agent last sent a heartbeat to the peer. ``is_regular``: whether it also sent one in the round
+    before. ``is_awaited``: whether the last one is unanswered.
+    """
+
+    site: str
+    node: str
+    url: str
+    detector: FailureDetector
+    instance: str | None = None
+    address: str | None = None
+    answered_at: int | None = None
+    reaches: frozenset[str] = frozenset()
+    suspected: bool = False
+    samples: deque[float] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
+    heartbeats: deque[bool] = field(default_factory=lambda: deque(maxlen=_LOSS_WINDOW))
+    bandwidth_mbps: float | None = None
+    restarts: int = 0
+    losses: int = 0
+    version: int = 0
+    acknowledged: int = 0
+    contacted: int = 0
+    is_regular: bool = False
+    is_awaited: bool = False
+
+    @property
+    def loss(self) -> float | None:
+        """The share of the last heartbeats without an answer; None: there were too few."""
+        if len(self.heartbeats) < _MIN_HEARTBEATS:
+            return None
+        return 1 - sum(self.heartbeats) / len(self.heartbeats)
+
+    @property
+    def latency_ms(self) -> float | None:
+        """The latency of the direct link (ms): half of the median round-trip time.
+
+        None without a direct link or a measurement.
+        """
+        # The median: now and then a round trip also waits for one of the two processes.
+        return statistics.median(self.samples) if self.address and self.samples else None

@@ -1,0 +1,44 @@
+"""The threads for long work: few, because Python runs one of them at a time.
+
+The event loop competes with each of these threads. With more threads, all together do no more work,
+but short requests wait longer.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import TypeVar
+
+import anyio.to_thread
+
+T = TypeVar("T")
+
+_THREADS = 2
+_INGEST = ThreadPoolExecutor(1, thread_name_prefix="ingest")
+"""The thread that decodes large bodies, which must not wait for long reads."""
+
+_UPKEEP = ThreadPoolExecutor(1, thread_name_prefix="upkeep")
+"""The thread for short work with files, which probes of the agent and its spool wait for."""
+
+
+def limit_work_threads() -> None:
+    """Let the running event loop and its streamed answers use few threads."""
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="work")
+    asyncio.get_running_loop().set_default_executor(pool)
+    anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
+
+
+async def ingest_beside(work: Callable[[], T]) -> T:
+    """Call a function that decodes a body in a thread, which long reads do not use."""
+    return await _run(_INGEST, work)
+
+
+async def upkeep_beside(work: Callable[[], T]) -> T:
+    """Call a short function that reads or writes files, in a thread that long reads do not use."""
+    return await _run(_UPKEEP, work)
+
+
+async def _run(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    context = copy_context()
+    return await asyncio.get_running_loop().run_in_executor(pool, context.run, work)

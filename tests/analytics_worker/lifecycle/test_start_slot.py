@@ -1,0 +1,58 @@
+"""The order in which the queries of a worker start."""
+
+from itertools import permutations
+
+import pytest
+
+from analytics.plan.fragments import Fragment, StreamLocation, Whole
+from analytics.plan.nodes import Plan
+from analytics_worker.lifecycle import start_slot
+from analytics_worker.lifecycle.start_slot import StartSlot
+from tests.analytics_worker.lifecycle.fragments import partial
+
+
+class Owner:
+    """An owner of the slot, with the fragment that it starts."""
+
+    def __init__(self, fragment: Fragment, *, for_handover: bool = False) -> None:
+        self.fragment = fragment
+        self.for_handover = for_handover
+
+    def acquires(self, slot: StartSlot) -> bool:
+        return slot.acquire(self, self.fragment, for_handover=self.for_handover)
+
+
+def whole(salience: int = 0) -> Whole:
+    location = StreamLocation("n1", "results")
+    plan = Plan(insights=(), windows=(), panes=())
+    return Whole(id="w", source=StreamLocation("n1", "raw"), target=location, plan=plan,
+                 salience=salience)  # fmt: skip
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_results_that_stand_still_come_before_panes_and_handovers(order: tuple[int, ...]) -> None:
+    slot, first = StartSlot(lambda: True), Owner(partial("f"))
+    assert first.acquires(slot)
+    by_rank = [
+        Owner(whole(salience=3)), Owner(whole()), Owner(partial("p")),
+        Owner(whole(salience=5), for_handover=True),
+    ]  # fmt: skip
+    assert not any(by_rank[number].acquires(slot) for number in order)
+    slot.release(first)
+    for owner in by_rank:
+        waiting = [each for each in by_rank[by_rank.index(owner) :] if each is not owner]
+        assert not any(each.acquires(slot) for each in waiting)
+        assert owner.acquires(slot)
+        assert owner.acquires(slot)
+        slot.release(owner)
+
+
+def test_owner_that_asks_no_more_delays_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    slot, first, other = StartSlot(lambda: True), Owner(partial("f")), Owner(partial("p"))
+    gone = Owner(whole())
+    assert first.acquires(slot)
+    assert not gone.acquires(slot)
+    slot.release(first)
+    assert not other.acquires(slot)
+    monkeypatch.setattr(start_slot, "_POLLED_S", 1e-9)
+    assert other.acquires(slot)

@@ -1,0 +1,247 @@
+"""What parts of the console show, and how they behave, in a real browser."""
+
+import math
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.support.console_modules import call
+
+HOSTILE = "<img src=x onerror='window.hacked=1'>\u202egnp.exe"
+
+DRAWN = """
+const {h, render} = await import("/console/vendor/interface.js");
+const element = document.createElementNS("http://www.w3.org/1999/xhtml", "div");
+document.documentElement.append(element);
+const draw = (component, properties) => render(h(component, properties), element);
+const remove = () => { render(null, element); element.remove(); };
+const waitFor = async (find) => {
+  const end = Date.now() + 5000;
+  while (!find() && Date.now() < end) await new Promise((each) => setTimeout(each, 20));
+  return find();
+};
+const seen = (text) => waitFor(() => element.textContent.includes(text));
+const button = (text) =>
+  [...element.querySelectorAll("button")].find((each) => each.textContent.trim() === text);
+"""
+
+
+@pytest.fixture
+def page(module_page: Page) -> Page:
+    return module_page
+
+
+def test_map_shows_hostile_names_as_text(page: Page) -> None:
+    body = """
+    const model = await import("/console/parts/fog_model.js");
+    const [fog] = a;
+    draw(m.FogMap, {fog, sites: model.sitesOf(fog), isMap: false, chosen: "", onChoose: () => {}});
+    await seen("<img");
+    const labelled = [...element.querySelectorAll("[aria-label]")];
+    const texts = [element.textContent, ...labelled.map((each) => each.getAttribute("aria-label"))];
+    const images = element.querySelectorAll("img").length;
+    const found = [texts.join(" "), images, Boolean(window.hacked)];
+    remove();
+    return found;
+    """
+    name, other = f"a {HOSTILE}", f"b {HOSTILE}"
+    problem = {"severity": "error", "kind": "?", "what": HOSTILE}
+    fog = {
+        "site_states": [{"name": name, "problems": [problem]}, {"name": other}],
+        "nodes": [{"name": HOSTILE, "site": other}],
+        "links": [{"source": name, "target": other, "latency_ms": 200, "loss": 0}],
+        "fragments": [{"fragment": HOSTILE, "site": other, "node": HOSTILE, "kind": "whole"}],
+        "flows": [{"source": name, "target": other, "kind": HOSTILE, "group": HOSTILE}],
+    }
+    text, images, is_hacked = call(page, "parts/fog_map.js", DRAWN + body, fog)
+    assert text.count("<img") >= 9, "sites, problem, worker, fragment, link, flow and group"
+    assert "\u202e" not in text
+    assert (images, is_hacked) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("north", "east", "km"), [(48.14, 11.58, 504), (52.53, 13.405, 1.1)], ids=["cities", "streets"]
+)
+def test_bar_of_the_map_has_the_length_that_it_states(
+    page: Page, north: float, east: float, km: float
+) -> None:
+    positions = {
+        "here": {"latitude": 52.52, "longitude": 13.405},
+        "there": {"latitude": north, "longitude": east},
+    }
+    states = [{"name": name, "position": each} for name, each in positions.items()]
+    body = """
+    const sites = m.sitesOf(a[0]);
+    return [[...m.mapLayout(sites, 780, 500).values()], m.scaleBar(sites, 780, 500, 140)];
+    """
+    places, bar = call(page, "parts/fog_model.js", body, {"site_states": states})
+    number, unit = bar["text"].split()
+    length = float(number) * {"km": 1, "m": 0.001}[unit]
+    assert math.dist(*places) / bar["length"] * length == pytest.approx(km, rel=0.03)
+    assert 50 < bar["length"] <= 140
+
+
+def test_map_of_one_place_has_no_bar(page: Page) -> None:
+    here = {"latitude": 52.5, "longitude": 13.4}
+    states = [{"name": name, "position": here} for name in "ab"]
+    body = "return m.scaleBar(m.sitesOf(a[0]), 780, 500, 140)"
+    assert call(page, "parts/fog_model.js", body, {"site_states": states}) is None
+
+
+def test_page_that_fails_shows_a_notice_instead(page: Page) -> None:
+    body = """
+    const Broken = () => { throw new Error("it broke"); };
+    draw(m.Boundary, {children: h(Broken)});
+    const found = await seen("it broke") && Boolean(button("Load again"));
+    remove();
+    return found;
+    """
+    assert call(page, "parts/boundary.js", DRAWN + body)
+
+
+def test_amendment_that_is_refused_shows_what_was_changed_meanwhile(html_page: Page) -> None:
+    body = """
+    const {session} = await import("/console/app/session.js");
+    session.set({scopes: ["admin"]});
+    const base = {version: "1", queries: "first", name: null};
+    const author = {amended_by: "token anna", amended_at: 1};
+    const changed = {version: "2", queries: "second", name: HOSTILE, ...author};
+    const requests = [];
+    const former = window.fetch;
+    window.fetch = async (url, {headers, body}) => {
+      requests.push([headers["If-Match"], JSON.parse(body)]);
+      const isFirst = requests.length === 1;
+      const answer = isFirst ? {error: {message: "?"}} : {deployment_id: "d-1", insights: ["a"]};
+      return new Response(JSON.stringify(answer), {status: isFirst ? 412 : 200});
+    };
+    let isDone = false;
+    const shown = (present) => draw(m.Submit, {
+      id: "d-1", base, present, text: "mine", name: "", onName: () => {}, isRight: true,
+      onDone: () => { isDone = true; }, refresh: async () => shown(changed),
+    });
+    shown(base);
+    (await waitFor(() => button("Review the amendment"))).click();
+    (await waitFor(() => button("Amend"))).click();
+    const isTold = await seen("changed meanwhile by token anna");
+    const isFixed = Boolean(button("Amend")?.disabled) && !button("Replace the change");
+    button("Show the change").click();
+    const isShown = await seen("named <img");
+    const hosts = () => [...element.querySelectorAll(".diff")];
+    await waitFor(() => hosts().every((each) => each.shadowRoot?.textContent));
+    const diffs = hosts().map((each) => each.shadowRoot.textContent);
+    const words = ["first", "second", "mine"];
+    const texts = diffs.map((text) => words.filter((each) => text.includes(each)));
+    const isEnabled = () => button("Replace the change")?.disabled === false;
+    await waitFor(isEnabled);
+    button("Replace the change").click();
+    await waitFor(() => isDone);
+    remove();
+    window.fetch = former;
+    session.set(undefined);
+    return [isTold && isFixed && isShown, texts, requests, isDone];
+    """
+    source = f"const HOSTILE = {HOSTILE!r};"
+    told, texts, requests, done = call(html_page, "pages/submit.js", source + DRAWN + body)
+    assert told
+    assert done
+    assert texts == [["first", "second"], ["second", "mine"]]
+    sent = {"queries": "mine", "name": None}
+    assert requests == [['"1"', sent], ['"2"', sent]]
+
+
+@pytest.mark.parametrize(
+    ("version", "queries", "changed"),
+    [("1", "old", False), ("2", "new", True), ("2", "mine", False)],
+    ids=["same", "by another user", "by this amendment"],
+)
+def test_deployment_has_changed_if_its_text_is_neither_former_nor_new(
+    page: Page, version: str, queries: str, changed: bool
+) -> None:
+    present = {"version": version, "queries": queries}
+    body = 'return m.isChangedSince({version: "1", queries: "old"}, a[0], "mine")'
+    assert call(page, "pages/submit.js", body, present) is changed
+
+
+def test_text_that_was_typed_meanwhile_is_not_replaced_by_the_formatted_one(page: Page) -> None:
+    body = """
+    const former = window.fetch;
+    const answers = [];
+    window.fetch = () => new Promise((resolve) => answers.push(resolve));
+    const formatted = [];
+    const show = (text) => draw(m.Format, {text, onText: (each) => formatted.push(each)});
+    const format = async () => {
+      (await waitFor(() => button("Format"))).click();
+      await waitFor(() => answers.length);
+      return answers.shift();
+    };
+    const answer = new Response(JSON.stringify({ok: true, queries: "A"}));
+    show("a");
+    const first = await format();
+    show("a b");
+    first(answer.clone());
+    const second = await format();
+    second(answer);
+    await waitFor(() => formatted.length);
+    remove();
+    window.fetch = former;
+    return formatted;
+    """
+    assert call(page, "pages/write.js", DRAWN + body) == ["A"]
+
+
+def test_request_forgets_what_it_read_for_others(page: Page) -> None:
+    body = """
+    const read = [];
+    const pending = new Map();
+    const reader = (of) => () => new Promise((resolve) => pending.set(of, () => resolve(of)));
+    const Shown = ({of, forgets}) => {
+      const {data} = m.useRequest(reader(of), 0, [of], forgets);
+      return h("p", {}, `read: ${data}`);
+    };
+    const found = [];
+    for (const forgets of [false, true]) {
+      draw(Shown, {of: "a", forgets, key: `${forgets}`});
+      (await waitFor(() => pending.get("a")))();
+      await seen("read: a");
+      draw(Shown, {of: "b", forgets, key: `${forgets}`});
+      await waitFor(() => pending.get("b"));
+      await new Promise((each) => requestAnimationFrame(() => setTimeout(each, 50)));
+      found.push(element.textContent);
+      pending.clear();
+      remove();
+      document.documentElement.append(element);
+    }
+    remove();
+    return found;
+    """
+    assert call(page, "app/hooks.js", DRAWN + body) == ["read: a", "read: null"]
+
+
+@pytest.mark.parametrize(
+    ("skew_ms", "expected_ms"), [(90_000, 90_000), (-600_000, -600_000), (2_000, 0)]
+)
+def test_time_is_that_of_the_enabler_if_the_clocks_differ(
+    page: Page, skew_ms: int, expected_ms: int
+) -> None:
+    body = """
+    m.learn(new Date(Date.now() + a[0]).toUTCString());
+    const found = m.now() - Date.now();
+    m.learn(new Date().toUTCString());
+    return found;
+    """
+    assert abs(call(page, "app/clock.js", body, skew_ms) - expected_ms) <= 1000
+
+
+@pytest.mark.parametrize(
+    ("query", "past"),
+    [("from=1&to=2", [1, 2]), ("from=2&to=1", None), ("from=x&to=2", None), ("", None)],
+)
+def test_range_of_results_is_read_from_the_address(page: Page, query: str, past: Any) -> None:
+    body = "return m.pastIn(new URLSearchParams(a[0]))"
+    assert call(page, "pages/results.js", body, query) == past
+
+
+def test_question_marks_in_the_query_of_an_address_are_read(page: Page) -> None:
+    body = "return m.parse('#/explore?view=sql&query=SELECT ?').query.get('query')"
+    assert call(page, "app/route.js", body) == "SELECT ?"

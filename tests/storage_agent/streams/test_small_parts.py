@@ -1,0 +1,141 @@
+"""Subscriptions in small parts: they have the rows of others, and retain little."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+
+import pyarrow as pa
+import pytest
+
+from mistbow.streams.wire import Chunk, decode
+from storage_agent.streams import small_parts, subscription
+from storage_agent.streams.compaction import Compaction, compact
+from storage_agent.streams.small_parts import OpenSubscriptions, SmallParts
+from storage_agent.streams.streams import Stream
+from storage_agent.streams.subscription import RowSelection, RowSelector
+from tests.storage_agent.conftest import ManualClock
+from tests.storage_agent.streams.opener import Opener, rows
+
+
+@pytest.fixture(autouse=True)
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_parts, "_MIN_ROWS", 3)
+    monkeypatch.setattr(small_parts, "_ROWS", 3)
+
+
+async def _stored(opener: Opener, clock: ManualClock) -> Stream:
+    """Store the times 0 to 39 in segments of 1 to 4 rows, of which the first are merged."""
+    stream = await opener.open()
+    begin = 0
+    for number in range(16):
+        size = number % 4 + 1
+        await stream.writer.append(rows(*range(begin, begin + size)))
+        begin += size
+    await compact(stream.log, Compaction(range(8), 1), clock)
+    return stream
+
+
+async def _read(
+    stream: Stream, selection: RowSelection, start: int = 0, end: int | None = None
+) -> tuple[list[Chunk], int]:
+    """Return the chunks of a subscription in small parts, and the number of its parts."""
+    selector = RowSelector(stream, selection)
+    small = SmallParts(stream.log, selector, OpenSubscriptions(), start, end, follow=False)
+    parts = [part async for part in small.encode(await small.read())]
+    return decode(b"".join(parts)), len(parts)
+
+
+def _times(chunks: list[Chunk]) -> list[int]:
+    return [ts for chunk in chunks for ts in chunk.rows["ts"].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("selection", "start", "end"),
+    [
+        (RowSelection(), 0, None),
+        (RowSelection(), 5, 31),
+        (RowSelection(), 40, None),
+        (RowSelection(min_ts=17, max_ts=33), 0, None),
+        (RowSelection(min_ts=39), 0, None),
+        (RowSelection(max_ts=-1), 0, None),
+    ],
+)
+async def test_small_parts_have_the_rows_and_the_end_of_a_read(
+    opener: Opener, clock: ManualClock, selection: RowSelection, start: int, end: int | None
+) -> None:
+    stream = await _stored(opener, clock)
+    selector = RowSelector(stream, selection)
+    expected = [each.chunk async for each in subscription.read(stream.log, selector, start, end)]
+    found, parts = await _read(stream, selection, start, end)
+    assert _times(found) == _times(expected)
+    assert found[-1].position == expected[-1].position
+    if (selection, start, end) == (RowSelection(), 0, None):
+        assert parts > 10
+
+
+async def test_run_is_read_in_few_parts(
+    opener: Opener, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = await _stored(opener, clock)
+    [run] = [each for each in stream.log.index.entries_from(0) if each.blocks]
+    in_many, parts = await _read(stream, RowSelection(), end=run.next)
+    assert parts > 4
+    monkeypatch.setattr(small_parts, "_RUN_PARTS", 1)
+    in_one, parts = await _read(stream, RowSelection(), end=run.next)
+    assert _times(in_one) == _times(in_many)
+    assert parts == 2, "all rows, and the end of the stream"
+
+
+async def test_small_parts_follow_new_rows(opener: Opener, clock: ManualClock) -> None:
+    stream = await _stored(opener, clock)
+    selector = RowSelector(stream, RowSelection())
+    small = SmallParts(stream.log, selector, OpenSubscriptions(), 38, None, follow=True)
+    parts = small.encode(await small.read())
+    data = await anext(parts)
+    waiting = asyncio.ensure_future(_until(parts, data, 4))
+    await stream.writer.append(rows(40, 41))
+    async with asyncio.timeout(10):
+        assert await waiting == [38, 39, 40, 41]
+
+
+async def _until(parts: AsyncIterator[bytes], data: bytes, count: int) -> list[int]:
+    """Return the times of a subscription as soon as it has ``count`` rows."""
+    while True:
+        found = _times(decode(data + b"\xff\xff\xff\xff\0\0\0\0"))
+        if len(found) >= count:
+            return found
+        data += await anext(parts)
+
+
+async def test_a_reader_that_takes_nothing_retains_no_rows(opener: Opener) -> None:
+    stream = await opener.open()
+    for number in range(4):
+        await stream.writer.append(rows(*range(number * 10_000, number * 10_000 + 10_000)))
+    selector = RowSelector(stream, RowSelection())
+    stream.log.store._cache.clear()
+    gc.collect()
+    before = pa.total_allocated_bytes()
+    with ExitStack() as stack:
+        subscriptions = OpenSubscriptions()
+        for _ in range(20):
+            stack.enter_context(subscriptions.counted())
+        small = SmallParts(stream.log, selector, subscriptions, 0, None, follow=True)
+        parts = small.encode(await small.read())
+        assert len(await anext(parts)) > 80_000
+        stream.log.store._cache.clear()
+        gc.collect()
+        assert pa.total_allocated_bytes() - before < 20_000
+
+
+def test_memory_is_divided_among_many_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    subscriptions = OpenSubscriptions()
+    with ExitStack() as stack:
+        for _ in range(16):
+            stack.enter_context(subscriptions.counted())
+        assert (subscriptions.are_many, subscriptions.rows) == (False, 50_000)
+        for _ in range(484):
+            stack.enter_context(subscriptions.counted())
+        assert (subscriptions.are_many, subscriptions.rows) == (True, 1600)
+    assert not subscriptions.are_many
