@@ -1,9 +1,9 @@
 """Measures the bandwidth of the direct links to peers, by small and rare transfers.
 
 A link is probed soon after it is up, and then every ``MISTBOW_LINK_PROBE_S``. A probe sends up to
-208 KiB, in parts of growing size: a part that takes long enough is the last one, so that a slow
-link is busy for a moment only. One link is probed at a time, and only while no other transfer uses
-it. So the traffic of an agent is bounded, however many peers it has.
+208 KiB, in parts of growing size: a part that takes long enough beyond the round trip is the last
+one, so that a slow link is busy for a moment only. One link is probed at a time, and only while no
+other transfer uses it. So the traffic of an agent is bounded, however many peers it has.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ PART_BYTES = (8 * 1024, 32 * 1024, 64 * 1024)
 """The sizes of the parts of a probe."""
 
 _MIN_SECONDS = 0.1
-"""The duration after which a part is long enough to be measured."""
+"""The time of a transfer, without the round trip, that is long enough to be measured."""
 
 _PAUSE_S = 5.0
 """The pause between two probes of an agent."""
@@ -86,20 +86,19 @@ class LinkProber:
 
     async def _probe(self, peer: Peer) -> None:
         """Send parts of growing size, and record the bandwidth that the last one shows."""
+        round_trip_s = 2 * (peer.latency_ms or 0.0) / 1000
         for size in PART_BYTES:
             try:
                 seconds = await self._transfer(peer, size)
-                if seconds >= _MIN_SECONDS:
-                    # One of the two processes may have been busy.
+                if seconds - round_trip_s >= _MIN_SECONDS:
+                    # One of the two processes may have been busy, or the connection was new.
                     seconds = min(seconds, await self._transfer(peer, size))
             except (httpx.HTTPError, RuntimeError, MistbowError) as error:
                 log.info("link_probe_interrupted", site=peer.site, bytes=size, error=str(error))
                 return
-            # What remains without the round trip is the time of the transfer.
-            round_trip_s = 2 * (peer.latency_ms or 0.0) / 1000
             transfer_s = max(seconds - round_trip_s, seconds / 10)
             peer.bandwidth_mbps = 8 * size / transfer_s / 1e6
-            if seconds >= _MIN_SECONDS:
+            if seconds - round_trip_s >= _MIN_SECONDS:
                 return
 
     async def _transfer(self, peer: Peer, size: int) -> float:

@@ -27,10 +27,11 @@ def brief_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class OtherSite:
-    """The agent of another site; ``bytes_per_s``: the rate at which it reads probes."""
+    """An agent that reads probes with ``bytes_per_s``, and answers after ``delay_s``."""
 
     def __init__(self) -> None:
         self.bytes_per_s = 1e9
+        self.delay_s = 0.0
         self.received: list[int] = []
 
     def app(self) -> FastAPI:
@@ -44,7 +45,7 @@ class OtherSite:
         async def probe(request: Request) -> None:
             size = len(await request.body())
             self.received.append(size)
-            await asyncio.sleep(size / self.bytes_per_s)
+            await asyncio.sleep(self.delay_s + size / self.bytes_per_s)
 
         return app
 
@@ -60,11 +61,13 @@ def url(other: OtherSite) -> Iterator[str]:
         yield url
 
 
-async def probed(url: str, is_done: Callable[[Peer], bool], interval_s: float = 3600) -> Peer:
-    """Probe the link to a site, with a latency of 1 ms, until ``is_done``; return the peer."""
+async def probed(
+    url: str, is_done: Callable[[Peer], bool], interval_s: float = 3600, round_trip_ms: float = 2
+) -> Peer:
+    """Probe the link to a site until ``is_done``; return the peer."""
     own = Heartbeat(site="a", node="a", url="http://127.0.0.1:1", instance="a")
     peers = Peers(own, (), lambda: 0)
-    peers.record_answer(url, Heartbeat(site="b", node="b", url=url, instance="b"), 2.0)
+    peers.record_answer(url, Heartbeat(site="b", node="b", url=url, instance="b"), round_trip_ms)
     network = PeerNetwork("a", peers, None)
     probing = asyncio.create_task(LinkProber(peers, network, interval_s).run())
     peer = peers.get("b")
@@ -95,6 +98,15 @@ async def test_slow_link_is_probed_by_the_first_part_only(other: OtherSite, url:
     peer = await probed(url, lambda peer: peer.bandwidth_mbps is not None)
     assert other.received == [PART_BYTES[0], PART_BYTES[0]]
     assert peer.bandwidth_mbps == pytest.approx(8 * 16 * 1024 / 1e6, rel=0.5)
+
+
+async def test_probe_of_a_distant_link_measures_its_rate_and_not_its_round_trip(
+    other: OtherSite, url: str
+) -> None:
+    other.delay_s, other.bytes_per_s = 0.4, 256 * 1024
+    first, second, _ = PART_BYTES
+    peer = await probed(url, lambda _: other.received == [first, second, second], round_trip_ms=400)
+    assert peer.bandwidth_mbps == pytest.approx(8 * 256 * 1024 / 1e6, rel=0.5)
 
 
 async def test_busy_link_is_probed_when_it_is_idle(other: OtherSite, url: str) -> None:
