@@ -1,6 +1,8 @@
 """Finds free TCP ports on loopback."""
 
 import random
+import socket
+from collections import deque
 
 from mistbow.ports import is_taken
 
@@ -10,13 +12,38 @@ LOOPBACK = "127.0.0.1"
 # take the port of a server while that server restarts.
 _PORTS = range(20_000, 32_000)
 
+_MAX_RESERVED = 200
+_reserved: deque[socket.socket] = deque()
+"""The UDP sockets that reserve the ports found last, until this process ends.
+
+A server listens on its port some time after the port was found. Until then, no search may find the
+port again, in this process or another one. The UDP port of the same number shows that it is found.
+"""
+
 
 def free_ports(count: int) -> list[int]:
-    """Return ``count`` different ports on loopback on which no process listens now."""
-    found: set[int] = set()
+    """Return ``count`` different ports on loopback on which no process listens now.
+
+    No other search finds these ports soon.
+    """
+    found: list[int] = []
     while len(found) < count:
         # Independent of the seed of this process, which another process may share.
         port = random.SystemRandom().choice(_PORTS)
-        if not is_taken(port, LOOPBACK):
-            found.add(port)
-    return list(found)
+        if not is_taken(port, LOOPBACK) and _reserve(port):
+            found.append(port)
+    return found
+
+
+def _reserve(port: int) -> bool:
+    """Reserve a port; return False if it is reserved."""
+    reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        reservation.bind((LOOPBACK, port))
+    except OSError:
+        reservation.close()
+        return False
+    _reserved.append(reservation)
+    if len(_reserved) > _MAX_RESERVED:
+        _reserved.popleft().close()
+    return True

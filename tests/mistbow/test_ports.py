@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from analytics_enabler.settings import EnablerSettings
 from analytics_worker.settings import WorkerSettings
+from ignite_server import ports as search
 from ignite_server.ports import LOOPBACK, free_ports
 from ignite_server.settings import IgniteSettings
 from mistbow.errors import ConflictError
@@ -39,6 +40,25 @@ def test_free_ports_are_outside_the_ephemeral_range():
     found = free_ports(50)
     assert len(set(found)) == 50
     assert all(1024 < port < first for port in found)
+
+
+def test_free_port_is_not_found_again_before_a_server_listens(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(search, "_PORTS", range(20_000, 20_060))
+    found = [port for _ in range(5) for port in free_ports(4)]
+    assert len(set(found)) == 20
+
+
+def test_port_that_another_process_found_is_not_found(monkeypatch: pytest.MonkeyPatch):
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as of_other_process,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as of_nobody,
+    ):
+        for each in (of_other_process, of_nobody):
+            each.bind((LOOPBACK, 0))
+        found, free = (each.getsockname()[1] for each in (of_other_process, of_nobody))
+        of_nobody.close()
+        monkeypatch.setattr(search, "_PORTS", (*[found] * 99, free))
+        assert free_ports(1) == [free]
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
