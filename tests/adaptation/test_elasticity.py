@@ -40,8 +40,11 @@ SCHEDULERS = tuple(f"latency(margin={margin}, min_gain_ms={MIN_GAIN_MS})" for ma
 On a busy machine, the latencies of both links vary by less than the least gain of a move.
 """
 
-SENSORS, FACTOR = 56, 4
-"""The number of sensors, with a point per second each, and by what it grows."""
+SENSORS, FACTOR = 24, 4
+"""The number of sensors, with a point per second each, and by what it grows.
+
+Also at the high load, a worker has enough CPU time on a slow machine.
+"""
 
 LOADED_S = int(os.environ.get("MISTBOW_LOADED_S", "300"))
 READ_S = 5.0
@@ -153,15 +156,19 @@ def is_far(fog: AdaptiveFog, site: str) -> bool:
 
 
 def steady_cores_of(fog: AdaptiveFog) -> float:
-    """Wait until the cores that all insights take are steady; return them."""
+    """Wait until the cores that all insights take are steady; return them.
+
+    They are not steady while the insights lag behind, because work of the past counts then.
+    """
     found: dict[float, float] = {}
 
     def steady() -> float | None:
-        now, cores = time.monotonic(), cores_of(fog)
-        if cores is None:
+        now, cores, observed = time.monotonic(), cores_of(fog), look(fog)
+        if cores is None or observed is None or observed.lag_ms > MAX_LAG_MS:
+            found.clear()
             return None
         found[now] = cores
-        print(f"cores: {cores:.3f}")
+        print(f"cores: {cores:.3f}, lag: {observed.lag_ms} ms")
         former = [each for at, each in found.items() if now - at >= WINDOW_S]
         is_steady = bool(former) and abs(cores - former[-1]) <= STEADY * cores
         return (cores + former[-1]) / 2 if is_steady else None
