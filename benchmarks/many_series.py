@@ -6,6 +6,8 @@
 import asyncio
 import http.client
 import json
+import multiprocessing
+import os
 import statistics
 import sys
 import tempfile
@@ -14,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote, urlsplit
 
 import psutil
@@ -34,12 +37,18 @@ _PROBE_PAUSE_S = 0.02
 _READ_S = 3.0
 """The time (s) for which a read is repeated."""
 
+_CROWD = 200
+_CROWD_S = 20.0
+"""The number of clients that read at once, and the time (s) until they leave."""
+
 _MB = 2**20
 _HOW = (
     "One agent and one Ignite as they are by default (fsync), and the clients, on one machine. "
     "While one client repeats a read, three others send /healthz, a /put of one point, and a "
     "heartbeat, each again and again, with pauses of 20 ms. A row has the p99 of the slowest of "
-    "these three, and the read's own duration."
+    "these three, and the read's own duration. "
+    f"Last, {_CROWD} clients in another process repeat all these reads at once, for "
+    f"{_CROWD_S:.0f} s."
 )
 
 
@@ -51,6 +60,14 @@ class _Read:
     body: object = None
     repeated: bool = True
     accept: str = "*/*"
+
+
+class _Activity(Protocol):
+    """A thread or a process that reads."""
+
+    def start(self) -> None: ...
+
+    def is_alive(self) -> bool: ...
 
 
 def _reads() -> list[_Read]:
@@ -99,7 +116,7 @@ def run(series: int = _SERIES) -> Report:
             figures = [*_load(agent, series), *_lists(agent, series)]
             for read in _reads():
                 figures += _measure(agent, read)
-            figures += _restart(agent)
+            figures += [*_measure_crowd(agent), *_restart(agent)]
     return Report(f"Reads over {series:,} series", _HOW, figures)
 
 
@@ -138,6 +155,8 @@ def _measure(agent: Service, read: _Read) -> list[Figure]:
     """Repeat a read for some seconds while other requests are sent; return the figures."""
     reader = _Reader(agent.url, read)
     durations = asyncio.run(_probe_during(agent.url, reader))
+    if reader.error is not None:
+        raise reader.error
     limit = "" if reader.status == 200 else f" (refused: {reader.status})"
     p99 = [_quantile(each, 0.99) * 1000 for each in durations]
     return [
@@ -146,11 +165,42 @@ def _measure(agent: Service, read: _Read) -> list[Figure]:
     ]
 
 
+def _measure_crowd(agent: Service) -> list[Figure]:
+    """Send other requests while many clients read at once; return the figures."""
+    crowd = multiprocessing.get_context("spawn").Process(target=_read_at_once, args=(agent.url,))
+    found = asyncio.run(_probe_during(agent.url, crowd))
+    crowd.join()
+    assert crowd.exitcode == 0
+    return [
+        Figure(
+            f"{_CROWD} of these reads at once: {probe}, p99",
+            "ms",
+            [_quantile(durations, 0.99) * 1000],
+            at_most=_MAX_P99_MS,
+        )
+        for probe, durations in zip(("/healthz", "/put", "heartbeat"), found, strict=True)
+    ]
+
+
+def _read_at_once(url: str) -> None:
+    """Repeat all reads by ``_CROWD`` clients, and leave after ``_CROWD_S`` without the answers."""
+    reads = [read for read in _reads() if read.repeated]
+    readers = [_Reader(url, reads[number % len(reads)], _CROWD_S) for number in range(_CROWD)]
+    for reader in readers:
+        reader.start()
+    time.sleep(_CROWD_S)
+    errors = [reader.error for reader in readers if reader.error is not None]
+    for error in errors:
+        print(f"a reader failed: {error!r}", file=sys.stderr)
+    os._exit(1 if errors else 0)
+
+
 class _Reader(threading.Thread):
     """Repeats a read in a thread; its answers are received, and not parsed."""
 
-    def __init__(self, url: str, read: _Read) -> None:
+    def __init__(self, url: str, read: _Read, seconds: float = _READ_S) -> None:
         super().__init__(name=read.name)
+        self._seconds = seconds
         self._address = urlsplit(url)
         self._read = read
         self.status = 0
@@ -158,7 +208,7 @@ class _Reader(threading.Thread):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        end = time.perf_counter() + _READ_S
+        end = time.perf_counter() + self._seconds
         try:
             while not self.durations or (self._read.repeated and time.perf_counter() < end):
                 begin = time.perf_counter()
@@ -184,13 +234,10 @@ class _Reader(threading.Thread):
             connection.close()
 
 
-async def _probe_during(url: str, reader: _Reader) -> list[list[float]]:
+async def _probe_during(url: str, reader: _Activity) -> list[list[float]]:
     """Send the other requests until a reader ends; return their durations (s)."""
     reader.start()
-    found = await asyncio.gather(*(_probe(url, each, reader) for each in _probes(url)))
-    if reader.error is not None:
-        raise reader.error
-    return found
+    return await asyncio.gather(*(_probe(url, each, reader) for each in _probes(url)))
 
 
 def _probes(url: str) -> list[Iterator[bytes]]:
@@ -214,7 +261,7 @@ def _probes(url: str) -> list[Iterator[bytes]]:
     ]
 
 
-async def _probe(url: str, requests: Iterator[bytes], reader: _Reader) -> list[float]:
+async def _probe(url: str, requests: Iterator[bytes], reader: _Activity) -> list[float]:
     address = urlsplit(url)
     stream, writer = await asyncio.open_connection(address.hostname, address.port)
     durations: list[float] = []

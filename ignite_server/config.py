@@ -124,7 +124,8 @@ class IgniteConfig:
         """Write the configuration; return the command that runs the server in the foreground.
 
         The server writes a log to the standard output, and stops on SIGTERM. ``recorded_classes``:
-        the file to which it writes its classes at its end; None: it uses such a file of before.
+        the file to which the server writes its classes when it stops; None: the server reads the
+        file of an earlier run, if there is one.
         """
         return [
             *java_argv(java, self.heap_mb),
