@@ -1,5 +1,6 @@
 """Finds free TCP ports on loopback."""
 
+import errno
 import random
 import socket
 from collections import deque
@@ -36,13 +37,16 @@ def free_ports(count: int) -> list[int]:
 
 
 def _reserve(port: int) -> bool:
-    """Reserve a port; return False if it is reserved."""
+    """Reserve a port; return False if it is reserved.
+
+    A port that cannot be reserved for another reason is free, but may be found again.
+    """
     reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         reservation.bind((LOOPBACK, port))
-    except OSError:
+    except OSError as error:
         reservation.close()
-        return False
+        return error.errno != errno.EADDRINUSE
     _reserved.append(reservation)
     if len(_reserved) > _MAX_RESERVED:
         _reserved.popleft().close()
