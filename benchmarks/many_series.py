@@ -15,6 +15,8 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote, urlsplit
@@ -65,8 +67,6 @@ class _Read:
 class _Activity(Protocol):
     """A thread or a process that reads."""
 
-    def start(self) -> None: ...
-
     def is_alive(self) -> bool: ...
 
 
@@ -114,9 +114,16 @@ def run(series: int = _SERIES) -> Report:
             storage_agent(home, ignite.port) as agent,
         ):
             figures = [*_load(agent, series), *_lists(agent, series)]
-            for read in _reads():
-                figures += _measure(agent, read)
-            figures += [*_measure_crowd(agent), *_restart(agent)]
+            reads = _reads()
+            for read in reads:
+                if read.repeated:
+                    figures += _measure(agent, read)
+            figures += _measure_crowd(agent)
+            for read in reads:
+                if not read.repeated:
+                    figures += _measure(agent, read)
+            _wait_until_idle(agent)
+            figures += _restart(agent)
     return Report(f"Reads over {series:,} series", _HOW, figures)
 
 
@@ -154,10 +161,12 @@ def _lists(agent: Service, series: int) -> list[Figure]:
 def _measure(agent: Service, read: _Read) -> list[Figure]:
     """Repeat a read for some seconds while other requests are sent; return the figures."""
     reader = _Reader(agent.url, read)
+    reader.start()
     durations = asyncio.run(_probe_during(agent.url, reader))
     if reader.error is not None:
         raise reader.error
-    limit = "" if reader.status == 200 else f" (refused: {reader.status})"
+    status = reader.statuses[-1]
+    limit = "" if status == 200 else f" (refused: {status})"
     p99 = [_quantile(each, 0.99) * 1000 for each in durations]
     return [
         Figure(f"{read.name}: slowest other request, p99", "ms", [max(p99)], at_most=_MAX_P99_MS),
@@ -167,32 +176,44 @@ def _measure(agent: Service, read: _Read) -> list[Figure]:
 
 def _measure_crowd(agent: Service) -> list[Figure]:
     """Send other requests while many clients read at once; return the figures."""
-    crowd = multiprocessing.get_context("spawn").Process(target=_read_at_once, args=(agent.url,))
+    context = multiprocessing.get_context("spawn")
+    counts, reading = context.SimpleQueue(), context.Event()
+    crowd = context.Process(target=_read_at_once, args=(agent.url, counts, reading))
+    crowd.start()
+    assert reading.wait(60)
     found = asyncio.run(_probe_during(agent.url, crowd))
-    crowd.join()
-    assert crowd.exitcode == 0
+    answered, refused, failed = counts.get()
+    what = f"{_CROWD} of these reads at once"
     return [
-        Figure(
-            f"{_CROWD} of these reads at once: {probe}, p99",
-            "ms",
-            [_quantile(durations, 0.99) * 1000],
-            at_most=_MAX_P99_MS,
-        )
-        for probe, durations in zip(("/healthz", "/put", "heartbeat"), found, strict=True)
+        *(
+            Figure(
+                f"{what}: {probe}, p99", "ms", [1000 * _quantile(each, 0.99)], at_most=_MAX_P99_MS
+            )
+            for probe, each in zip(("/healthz", "/put", "heartbeat"), found, strict=True)
+        ),
+        Figure(f"{what}: answered", "reads", [answered]),
+        Figure(f"{what}: refused", "reads", [refused]),
+        Figure(f"{what}: failed clients", "", [failed], at_most=0),
     ]
 
 
-def _read_at_once(url: str) -> None:
-    """Repeat all reads by ``_CROWD`` clients, and leave after ``_CROWD_S`` without the answers."""
+def _read_at_once(url: str, counts: SimpleQueue[tuple[int, int, int]], reading: Event) -> None:
+    """Repeat all reads by ``_CROWD`` clients, and leave after ``_CROWD_S`` without the answers.
+
+    ``counts``: receives the numbers of answers, of refusals and of clients that failed.
+    ``reading``: is set once all clients read.
+    """
     reads = [read for read in _reads() if read.repeated]
     readers = [_Reader(url, reads[number % len(reads)], _CROWD_S) for number in range(_CROWD)]
     for reader in readers:
         reader.start()
+    reading.set()
     time.sleep(_CROWD_S)
-    errors = [reader.error for reader in readers if reader.error is not None]
-    for error in errors:
-        print(f"a reader failed: {error!r}", file=sys.stderr)
-    os._exit(1 if errors else 0)
+    statuses = [status for reader in readers for status in reader.statuses]
+    answered = sum(status == 200 for status in statuses)
+    failed = sum(reader.error is not None for reader in readers)
+    counts.put((answered, len(statuses) - answered, failed))
+    os._exit(0)  # without the threads that still wait
 
 
 class _Reader(threading.Thread):
@@ -203,7 +224,7 @@ class _Reader(threading.Thread):
         self._seconds = seconds
         self._address = urlsplit(url)
         self._read = read
-        self.status = 0
+        self.statuses: list[int] = []
         self.durations: list[float] = []
         self.error: BaseException | None = None
 
@@ -227,16 +248,15 @@ class _Reader(threading.Thread):
             content = answer.read(1000)
             # More series than 200,000 may exceed a limit of time or size.
             assert answer.status in (200, 400, 413, 422, 503), (answer.status, content)
-            self.status = answer.status
             while answer.read(_MB):
                 pass
+            self.statuses.append(answer.status)
         finally:
             connection.close()
 
 
 async def _probe_during(url: str, reader: _Activity) -> list[list[float]]:
     """Send the other requests until a reader ends; return their durations (s)."""
-    reader.start()
     return await asyncio.gather(*(_probe(url, each, reader) for each in _probes(url)))
 
 

@@ -15,7 +15,7 @@ _PORTS = range(20_000, 32_000)
 
 _MAX_RESERVED = 200
 _reserved: deque[socket.socket] = deque()
-"""The UDP sockets that reserve the ports found last, until this process ends.
+"""The UDP sockets that reserve the ports found last, at most ``_MAX_RESERVED``.
 
 A server listens on its port some time after the port was found. Until then, no search may find the
 port again, in this process or another one. The UDP port of the same number shows that it is found.
@@ -27,17 +27,17 @@ def free_ports(count: int) -> list[int]:
 
     No other search finds these ports soon.
     """
-    found: list[int] = []
+    found: set[int] = set()
     while len(found) < count:
         # Independent of the seed of this process, which another process may share.
         port = random.SystemRandom().choice(_PORTS)
         if not is_taken(port, LOOPBACK) and _reserve(port):
-            found.append(port)
-    return found
+            found.add(port)
+    return list(found)
 
 
 def _reserve(port: int) -> bool:
-    """Reserve a port; return False if it is reserved.
+    """Reserve a port; return False if another search has reserved it.
 
     A port that cannot be reserved for another reason is free, but may be found again.
     """

@@ -86,19 +86,23 @@ class LinkProber:
 
     async def _probe(self, peer: Peer) -> None:
         """Send parts of growing size, and record the bandwidth that the last one shows."""
-        round_trip_s = 2 * (peer.latency_ms or 0.0) / 1000
         for size in PART_BYTES:
             try:
                 seconds = await self._transfer(peer, size)
-                if seconds - round_trip_s >= _MIN_SECONDS:
+                round_trip_s = 2 * (peer.latency_ms or 0.0) / 1000
+                is_last = size == PART_BYTES[-1] or seconds - round_trip_s >= _MIN_SECONDS
+                if is_last:
                     # One of the two processes may have been busy, or the connection was new.
                     seconds = min(seconds, await self._transfer(peer, size))
+                    is_last = size == PART_BYTES[-1] or seconds - round_trip_s >= _MIN_SECONDS
             except (httpx.HTTPError, RuntimeError, MistbowError) as error:
                 log.info("link_probe_interrupted", site=peer.site, bytes=size, error=str(error))
                 return
-            transfer_s = max(seconds - round_trip_s, seconds / 10)
-            peer.bandwidth_mbps = 8 * size / transfer_s / 1e6
-            if seconds - round_trip_s >= _MIN_SECONDS:
+            if is_last:
+                # What remains without the round trip is the time of the transfer. If little
+                # remains, the link has at least this bandwidth.
+                transfer_s = max(seconds - round_trip_s, seconds / 10)
+                peer.bandwidth_mbps = 8 * size / transfer_s / 1e6
                 return
 
     async def _transfer(self, peer: Peer, size: int) -> float:

@@ -49,16 +49,19 @@ def test_free_port_is_not_found_again_before_a_server_listens(monkeypatch: pytes
 
 
 def test_port_that_another_process_found_is_not_found(monkeypatch: pytest.MonkeyPatch):
-    with (
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as of_other_process,
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as of_nobody,
-    ):
-        for each in (of_other_process, of_nobody):
-            each.bind((LOOPBACK, 0))
-        found, free = (each.getsockname()[1] for each in (of_other_process, of_nobody))
-        of_nobody.close()
+    found, free = free_ports(2)
+    for _ in range(2):
+        search._reserved.pop().close()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as of_other_process:
+        of_other_process.bind((LOOPBACK, found))
         monkeypatch.setattr(search, "_PORTS", (*[found] * 99, free))
         assert free_ports(1) == [free]
+
+
+def test_ports_differ_also_where_none_can_be_reserved(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(search, "_PORTS", range(20_000, 20_060))
+    monkeypatch.setattr(search, "LOOPBACK", "192.0.2.1")  # an address of no machine
+    assert len(set(free_ports(20))) == 20
 
 
 @pytest.mark.parametrize("settings", SETTINGS)

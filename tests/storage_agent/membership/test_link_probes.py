@@ -88,8 +88,8 @@ async def test_fast_link_is_probed_by_all_parts_once(
     other: OtherSite, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link_probes, "_MIN_SECONDS", 10.0)  # also on a busy machine
-    peer = await probed(url, lambda _: len(other.received) == len(PART_BYTES))
-    assert other.received == list(PART_BYTES)
+    peer = await probed(url, lambda peer: peer.bandwidth_mbps is not None)
+    assert other.received == [*PART_BYTES, PART_BYTES[-1]]
     assert (peer.bandwidth_mbps or 0) > 1
 
 
@@ -103,10 +103,10 @@ async def test_slow_link_is_probed_by_the_first_part_only(other: OtherSite, url:
 async def test_probe_of_a_distant_link_measures_its_rate_and_not_its_round_trip(
     other: OtherSite, url: str
 ) -> None:
-    other.delay_s, other.bytes_per_s = 0.4, 256 * 1024
-    first, second, _ = PART_BYTES
-    peer = await probed(url, lambda _: other.received == [first, second, second], round_trip_ms=400)
-    assert peer.bandwidth_mbps == pytest.approx(8 * 256 * 1024 / 1e6, rel=0.5)
+    other.delay_s, other.bytes_per_s = 0.4, 128 * 1024
+    peer = await probed(url, lambda peer: peer.bandwidth_mbps is not None, round_trip_ms=400)
+    assert other.received[-1] > PART_BYTES[0]
+    assert peer.bandwidth_mbps == pytest.approx(8 * 128 * 1024 / 1e6, rel=0.3)
 
 
 async def test_busy_link_is_probed_when_it_is_idle(other: OtherSite, url: str) -> None:
