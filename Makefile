@@ -24,8 +24,9 @@ e2e: .venv/stamp ## run the tests of the whole suite, and of containers
 	$(BIN)/pytest -m "e2e and not soak"
 
 # With RETEST=1, the failed tests of at most five files run again, one at a time, and may pass then:
-# a service that does not start fails all tests of its file.
-OTHERWISE = $(if $(RETEST),|| $(MAKE) retest)
+# a service that does not start fails all tests of its file. An interrupted run, whose status is not
+# 1, has failed.
+OTHERWISE = $(if $(RETEST),|| { test $$? = 1 && $(MAKE) retest; })
 
 test: .venv/stamp ## run all tests except the soaks, at all three speeds
 	$(BIN)/mistbow setup
