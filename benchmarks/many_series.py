@@ -211,8 +211,9 @@ def _read_at_once(url: str, counts: SimpleQueue[tuple[int, int, int]], reading: 
     time.sleep(_CROWD_S)
     statuses = [status for reader in readers for status in reader.statuses]
     answered = sum(status == 200 for status in statuses)
-    failed = sum(reader.error is not None for reader in readers)
-    counts.put((answered, len(statuses) - answered, failed))
+    errors = [f"{reader.name}: {reader.error!r}" for reader in readers if reader.error is not None]
+    print(*sorted(set(errors)), sep="\n", file=sys.stderr, flush=True)
+    counts.put((answered, len(statuses) - answered, len(errors)))
     os._exit(0)  # without the threads that still wait
 
 
