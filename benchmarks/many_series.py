@@ -43,6 +43,9 @@ _CROWD = 200
 _CROWD_S = 20.0
 """The number of clients that read at once, and the time (s) until they leave."""
 
+_BACK_OFF_S = 1.0
+"""The pause of a client after the answer that too many others read."""
+
 _MB = 2**20
 _HOW = (
     "One agent and one Ignite as they are by default (fsync), and the clients, on one machine. "
@@ -248,10 +251,12 @@ class _Reader(threading.Thread):
             answer = connection.getresponse()
             content = answer.read(1000)
             # More series than 200,000 may exceed a limit of time or size.
-            assert answer.status in (200, 400, 413, 422, 503), (answer.status, content)
+            assert answer.status in (200, 400, 413, 422, 429, 503), (answer.status, content)
             while answer.read(_MB):
                 pass
             self.statuses.append(answer.status)
+            if answer.status == 429:
+                time.sleep(_BACK_OFF_S)
         finally:
             connection.close()
 
