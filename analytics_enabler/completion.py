@@ -13,7 +13,7 @@ from analytics_enabler.semantics.diagnostics import nearest
 from grammar.functions import ALIASES
 from grammar.generated.InsightsParser import InsightsParser as Tree
 from grammar.keywords import OPTIONS
-from grammar.scanner import LexicalToken, scan
+from grammar.scanner import LexicalToken, comments, scan
 from grammar.units import MILLIS
 
 MAX_ITEMS = 50
@@ -77,7 +77,8 @@ def complete(text: str, line: int, column: int, vocabulary: Vocabulary) -> Compl
     offset = _offset(text, line, column)
     before, word = _before(text, offset)
     start = offset - len(word)
-    items = [*_ranked(word, _candidates(before, word, vocabulary))]
+    is_comment = _is_in_comment(text[:offset])
+    items = [] if is_comment else [*_ranked(word, _candidates(before, word, vocabulary))]
     if not word and text[:offset][-1:].isalnum():
         # A number that ends at the caret is separated from what follows.
         items = [each.model_copy(update={"insert": f" {each.insert}"}) for each in items]
@@ -100,6 +101,11 @@ def _offset(text: str, line: int, column: int) -> int:
         start = end + 1
     end = text.find("\n", start)
     return min(start + column - 1, len(text) if end < 0 else end)
+
+
+def _is_in_comment(before: str) -> bool:
+    """Return whether a caret after a text is in a comment: then ``*/`` would belong to it."""
+    return any(end > len(before) for _, end in comments(f"{before}*/"))
 
 
 def _before(text: str, offset: int) -> tuple[list[LexicalToken], str]:

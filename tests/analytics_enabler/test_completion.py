@@ -89,6 +89,18 @@ def test_unit_is_offered_only_where_a_duration_is_expected() -> None:
     assert "POINTS" not in items("a = COMPUTE AVG(x, 10 |")
 
 
+@pytest.mark.parametrize(
+    "comment", ["-- mine|", "-- |", "// by|", "/* by|", "/* by |*/", "--|\nBY"]
+)
+def test_nothing_is_offered_in_a_comment(comment: str) -> None:
+    assert items(f"a = COMPUTE AVG(x) {comment}") == {}
+
+
+@pytest.mark.parametrize("comment", ["-- mine\n|", "/* mine */ |", "/* mine */|"])
+def test_completion_continues_after_a_comment(comment: str) -> None:
+    assert items(f"a = COMPUTE AVG(x) {comment}").keys() == {"BY", "WHEN", "EVERY", "WITH"}
+
+
 def test_number_of_items_is_bounded() -> None:
     vocabulary = Vocabulary(metrics={f"m{number}": "" for number in range(1000)})
     found = complete("a = COMPUTE AVG(m", 1, 18, vocabulary)
