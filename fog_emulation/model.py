@@ -44,15 +44,31 @@ class Processor(_ModelPart):
     clock_speed: PositiveInt
 
 
-class Capabilities(_ModelPart):
-    """The hardware of a kind of node; ``memory`` and ``disk`` in bytes.
+class Disk(_ModelPart):
+    """The disk of a node, which has no effect, as in Fogify; ``size`` is in bytes.
 
-    ``disk`` has no effect, as in Fogify.
+    ``type``: such as ``SSD``. ``read``, ``write``: speeds such as ``95MB/s``.
     """
+
+    size: Memory | None = None
+    type: str | None = None
+    read: str | None = None
+    write: str | None = None
+
+
+def _disk(disk: object) -> object:
+    """Return Fogify's text for a disk as an object; the SDK writes ``''`` if there is none."""
+    if disk == "":
+        return None
+    return {"size": disk} if isinstance(disk, str) else disk
+
+
+class Capabilities(_ModelPart):
+    """The hardware of a kind of node; ``memory`` is in bytes."""
 
     processor: Processor
     memory: Memory
-    disk: Memory | None = None
+    disk: Annotated[Disk | None, BeforeValidator(_disk)] = None
 
 
 class NodeKind(_ModelPart):

@@ -14,10 +14,12 @@ from mistbow.errors import InvalidRequestError
 _SUPPORTED = {"image", "command", "entrypoint", "environment", "labels", "shm_size"}
 
 # Emulated nodes get networks and limits from the model instead. They are not reachable from other
-# machines, store data in their containers, have no privileges, and run until an action ends them.
+# machines, store data in their containers, have no privileges, rotate their logs, are called as in
+# the model, start together, and run until an action ends them.
 _REPLACED = {
-    *("cap_drop", "cpus", "deploy", "healthcheck", "init", "logging", "mem_limit", "networks"),
-    *("ports", "read_only", "restart", "security_opt", "stop_grace_period", "tmpfs", "volumes"),
+    *("cap_drop", "cpus", "depends_on", "deploy", "healthcheck", "hostname", "init", "logging"),
+    *("mem_limit", "networks", "ports", "read_only", "restart", "security_opt"),
+    *("stop_grace_period", "tmpfs", "tty", "volumes"),
 }
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?::?-(?P<default>[^}]*))?\})")

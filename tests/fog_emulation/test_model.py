@@ -119,11 +119,40 @@ def test_fields_of_fogify_s_examples_without_effect_are_read() -> None:
     network = fog["topology"][0]["networks"][0]
     fog["topology"][0]["networks"][0] = {"name": network, "ip": "10.15.0.3"}
     found = parsed(compose)
-    assert found.nodes[0].capabilities.disk == 32 * 2**30
+    disk = found.nodes[0].capabilities.disk
+    assert disk is not None
+    assert disk.size == 32 * 2**30
     assert found.networks[0].capacity is None
     assert found.topology[0].networks[0] == network
     fog["topology"][0]["networks"][0]["ip"] = "10.15.0.300"
     with pytest.raises(InvalidRequestError, match=r"topology\.0\.networks\.0\.ip: .*10.15.0.300"):
+        parsed(compose)
+
+
+@pytest.mark.parametrize(
+    ("disk", "expected"),
+    [
+        # As Fogify's SDK writes a node without a disk.
+        ("", None),
+        (None, None),
+        # As in the documentation of Fogify.
+        (
+            {"type": "SDcard", "size": "8G", "read": "95MB/s", "write": "90MB/s"},
+            {"type": "SDcard", "size": 8 * 2**30, "read": "95MB/s", "write": "90MB/s"},
+        ),
+    ],
+)
+def test_disk_is_read_in_each_form_of_fogify(disk: object, expected: object) -> None:
+    compose = small_city()
+    compose["x-fogify"]["nodes"][0]["capabilities"]["disk"] = disk
+    found = parsed(compose).nodes[0].capabilities.disk
+    assert (found and found.model_dump()) == expected
+
+
+def test_disk_without_a_unit_is_refused() -> None:
+    compose = small_city()
+    compose["x-fogify"]["nodes"][0]["capabilities"]["disk"] = "32"
+    with pytest.raises(InvalidRequestError, match=r"disk\.size: '32' is not a quantity"):
         parsed(compose)
 
 

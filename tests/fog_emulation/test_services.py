@@ -34,6 +34,14 @@ def test_load_services_names_unsupported_keys(tmp_path: Path) -> None:
     }
 
 
+def test_keys_of_fogify_s_examples_that_the_emulation_replaces_are_accepted(tmp_path: Path) -> None:
+    compose = tmp_path / "compose.yml"
+    compose.write_text(
+        "services: {web: {image: any, hostname: h, depends_on: [db], tty: true, privileged: true}}"
+    )
+    assert load_services(compose)["web"].unsupported == ("privileged",)
+
+
 def test_load_services_rejects_service_without_image(tmp_path: Path) -> None:
     compose = tmp_path / "compose.yml"
     compose.write_text("services: {web: {build: .}}")
