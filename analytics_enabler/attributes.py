@@ -8,12 +8,12 @@ import itertools
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
 
 import pyarrow as pa
 
+from analytics.plan.expressions import Scalar
 from analytics_enabler.fabric_view import FabricView
-from analytics_enabler.semantics.checks.context import MAX_POINTS
+from analytics_enabler.semantics.checks.context import MAX_POINTS, PointAttributes
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.clock import Clock, monotonic_clock
 from mistbow.errors import MistbowError
@@ -38,9 +38,6 @@ _COLUMNS = ["metric", "attributes"]
 Attributes = Mapping[str, Collection[str]]
 """Attribute -> values."""
 
-PointAttributes = Mapping[str, Any]
-"""The attributes of a point: name -> value."""
-
 Sample = Mapping[tuple[str, str], PointAttributes]
 """(Metric, attributes as JSON) -> the attributes, of the different points of a site."""
 
@@ -59,17 +56,21 @@ class RecentAttributes:
         self._clock = clock
         self._lock = asyncio.Lock()
         self._read_at: int | None = None
+        self._values: dict[str, dict[str, dict[str, Scalar]]] = {}
+        """Metric -> attribute -> its values, by their JSON: in Python, 1 and true are equal."""
         self._by_metric: dict[str, dict[str, set[str]]] = {}
+        """Metric -> attribute -> its values, as texts."""
         self._points: dict[str, dict[str, PointAttributes]] = {}
         """Metric -> the different attributes of its points, by their JSON, as read last."""
         self._words: dict[str, str] = {}
 
-    async def names(self) -> frozenset[str]:
-        """Return the names of the attributes of points, including the newest points.
+    async def names(self, max_age_ms: int = MAX_AGE_MS) -> frozenset[str]:
+        """Return the names of the attributes of points.
 
-        Sites that do not answer within ``PATIENCE_S`` are omitted.
+        ``max_age_ms``: 0 includes the newest points. Sites that do not answer within ``PATIENCE_S``
+        are omitted.
         """
-        await self._refresh(max_age_ms=0)
+        await self._refresh(max_age_ms)
         return frozenset(name for each in self._by_metric.values() for name in each)
 
     async def of(self, metric: str | None = None) -> Attributes:
@@ -83,16 +84,16 @@ class RecentAttributes:
                 merged[name] |= values
         return merged
 
-    async def texts(self) -> dict[str, dict[str, frozenset[str]]]:
+    async def values(self) -> dict[str, dict[str, list[Scalar]]]:
         """Return metric -> attribute -> all its values; attributes with many values are omitted."""
         await self._refresh()
         return {
             metric: {
-                name: frozenset(values)
+                name: [*values.values()]
                 for name, values in attributes.items()
                 if len(values) < MAX_VALUES
             }
-            for metric, attributes in self._by_metric.items()
+            for metric, attributes in self._values.items()
         }
 
     async def words(self) -> Mapping[str, str]:
@@ -112,11 +113,9 @@ class RecentAttributes:
     async def points(self, metrics: Iterable[str]) -> dict[str, list[PointAttributes]]:
         """Return metric -> the different attributes of its newest points."""
         await self._refresh()
-        return {
-            metric: [known[each] for each in sorted(known)]
-            for metric in metrics
-            for known in [self._points.get(metric, {})]
-        }
+        # In order, so that a text has the same warning again.
+        found = {metric: sorted(self._points.get(metric, {}).items()) for metric in metrics}
+        return {metric: [each for _, each in points] for metric, points in found.items()}
 
     async def _refresh(self, max_age_ms: int = MAX_AGE_MS) -> None:
         async with self._lock:
@@ -136,6 +135,10 @@ class RecentAttributes:
                 points = self._points.setdefault(metric, {})
                 if len(points) < MAX_POINTS:
                     points[text] = attributes
+        self._by_metric = {
+            metric: {name: {*map(_text, values.values())} for name, values in known.items()}
+            for metric, known in self._values.items()
+        }
         self._words = {
             metric: "\n".join([*known, *itertools.chain(*known.values())]).casefold()
             for metric, known in self._by_metric.items()
@@ -154,13 +157,13 @@ class RecentAttributes:
         return attributes_in(rows.table)
 
     def _add(self, metric: str, attributes: PointAttributes) -> None:
-        known = self._by_metric.setdefault(metric, {})
+        known = self._values.setdefault(metric, {})
         for name, value in attributes.items():
-            if name not in known and sum(map(len, self._by_metric.values())) >= MAX_ATTRIBUTES:
+            if name not in known and sum(map(len, self._values.values())) >= MAX_ATTRIBUTES:
                 continue
-            values = known.setdefault(name, set())
+            values = known.setdefault(name, {})
             if len(values) < MAX_VALUES:
-                values.add(value if isinstance(value, str) else json.dumps(value))
+                values[json.dumps(value)] = value
 
 
 def attributes_in(table: pa.Table) -> Sample:
@@ -189,4 +192,8 @@ def _parsed(text: str | None) -> PointAttributes | None:
         return None
     if not isinstance(found, dict) or any(isinstance(each, list | dict) for each in found.values()):
         return None
-    return found
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _text(value: Scalar) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

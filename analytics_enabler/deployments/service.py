@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection
 import msgspec
 
 from analytics.plan.orders import Lease
-from analytics_enabler.attributes import RecentAttributes
+from analytics_enabler.attributes import MAX_AGE_MS, RecentAttributes
 from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.decision_log import ENABLER, DecisionKind, DecisionLog, token_author
 from analytics_enabler.deployments.changes import changes_of, listed, named
@@ -111,12 +111,13 @@ class Deployments:
         metrics = await self._catalogue.metrics()
         parsed = await asyncio.to_thread(parse_text, queries)
         schemas = await self._catalogue.schemas(parsed.feed_streams)
-        recent, has_texts = self._recent, any(quote in queries for quote in "\"'")
-        bare = recent is not None and parsed.has_bare_names
-        attributes = await recent.names() if recent is not None and bare else None
-        values = await recent.texts() if recent is not None and (bare or has_texts) else None
-        latest = parsed.latest_metrics
-        points = await recent.points(latest) if recent is not None and latest else None
+        recent = self._recent
+        attributes, values, points = None, None, None
+        if recent is not None:
+            # The meaning of a bare name is stored, so the newest points decide it.
+            attributes = await recent.names(0 if parsed.has_bare_names else MAX_AGE_MS)
+            values = await recent.values()
+            points = await recent.points(parsed.possible_metrics)
         fabric = self._fabric_view.whole
         sites = None if fabric is None else sites_of(fabric)
         deployed = self._definitions(but=amended) if self.is_loaded else None

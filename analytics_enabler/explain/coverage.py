@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from cachetools import TTLCache
 
@@ -11,6 +12,7 @@ from analytics.insight_models import WindowCoverage
 from analytics.plan.expressions import Aggregate
 from analytics.plan.functions import ACCUMULATED
 from analytics.plan.nodes import expressions_of
+from analytics.plan.ticks import DAY_MS, Ticks
 from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.semantics import Definition
 from mistbow.client.agent import AsyncAgentClient
@@ -31,6 +33,9 @@ MAX_SEARCHES = 8
 """The maximum number of searches at a time: a deployment may have hundreds of insights."""
 
 SHORT_MS = 300_000
+"""The time (ms) before a window that is searched first: most metrics have points in it."""
+
+LONG_MS = DAY_MS
 """The time (ms) before a window in which a point shows that the window is covered."""
 
 TOLERANCE = 20
@@ -39,6 +44,10 @@ TOLERANCE = 20
 CACHE_S = 60.0
 MAX_CACHED = 10_000
 _FIRST = "SELECT min(ts) FROM historical WHERE metric = ? AND ts > ? AND ts <= ?"
+_ANY = (
+    "SELECT min(ts) FROM "
+    "(SELECT ts FROM historical WHERE metric = ? AND ts > ? AND ts <= ? LIMIT 1)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +81,8 @@ class CoverageReader:
         The window ends at the latest tick. The first points are remembered for ``CACHE_S``, for all
         insights with the same window and the same ticks.
         """
-        now, every_ms = self._clock(), definition.every_ms
-        return await self.coverage(definition, now - now % every_ms, every_ms)
+        end = Ticks(definition.every_ms, definition.at).last(self._clock())
+        return await self.coverage(definition, end, definition.every_ms)
 
     async def coverage(
         self, definition: Definition, end: int, every_ms: int | None = None
@@ -134,13 +143,23 @@ class CoverageReader:
                 return None
             start = end - window.reach_ms
             soon = start + window.size_ms // TOLERANCE
-            if await self._earliest(sites, window, start - SHORT_MS, soon, soon) is not None:
+            earliest = partial(self._earliest, sites, window, soon)
+            if await earliest(start - SHORT_MS, soon) is not None:
+                return 0
+            # The metric may have points at long intervals, or had none for a while.
+            if await earliest(start - LONG_MS, start, _ANY) is not None:
                 return 0
             # The window is not full, so only its existing points are read.
-            return await self._earliest(sites, window, start, end, soon) or 0
+            return await earliest(soon, end) or 0
 
     async def _earliest(
-        self, sites: Sequence[str], window: _Window, after: int, until: int, soon: int
+        self,
+        sites: Sequence[str],
+        window: _Window,
+        soon: int,
+        after: int,
+        until: int,
+        query: str = _FIRST,
     ) -> int | None:
         """Return the time (ms) of the first point at the sites in ``(after, until]``, or None.
 
@@ -149,17 +168,17 @@ class CoverageReader:
         first = None
         for at in range(0, len(sites), SITES_AT_A_TIME):
             some = sites[at : at + SITES_AT_A_TIME]
-            reads = (self._read(site, window, after, until) for site in some)
+            reads = (self._read(site, query, [window.metric, after, until]) for site in some)
             found = [each for each in await asyncio.gather(*reads) if each is not None]
             first = min(found if first is None else [first, *found], default=None)
             if first is not None and first <= soon:
                 break
         return first
 
-    async def _read(self, site: str, window: _Window, after: int, until: int) -> int | None:
+    async def _read(self, site: str, query: str, parameters: Sequence[str | int]) -> int | None:
         try:
             async with asyncio.timeout(SEARCH_S):
-                table = await self._agent.at(site).sql(_FIRST, [window.metric, after, until])
+                table = await self._agent.at(site).sql(query, parameters)
         except (MistbowError, TimeoutError):
             # The site may have earlier points. With the time 0, the window counts as covered.
             return 0

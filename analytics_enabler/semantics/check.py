@@ -12,7 +12,7 @@ from analytics.plan.feeds import Feed
 from analytics_enabler.limits import MAX_NAME_CHARACTERS
 from analytics_enabler.semantics.bind.bind import bind
 from analytics_enabler.semantics.bind.bound_tree import BoundInsight
-from analytics_enabler.semantics.bind.names import latest_metrics, metrics_read
+from analytics_enabler.semantics.bind.names import metrics_read, possible_metrics
 from analytics_enabler.semantics.bind.point_schema import PointSchema, sources
 from analytics_enabler.semantics.bind.references import (
     Deployed,
@@ -70,9 +70,9 @@ class ParsedText:
         return has_bare_names(self.statements)
 
     @property
-    def latest_metrics(self) -> frozenset[str]:
-        """The metrics that the text may read without a function, as their latest values."""
-        return latest_metrics(self.statements)
+    def possible_metrics(self) -> frozenset[str]:
+        """The names in the text that may mean metrics."""
+        return possible_metrics(self.statements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ def check(
     are None if unknown. ``schemas``: stream -> columns, for the streams that feeds read; streams
     with unknown columns are omitted. ``scheduler``: the scheduler of insights that name no
     scheduler. ``attributes``: the attributes that points have; bare names in comparisons that are
-    neither metrics nor attributes are texts. ``values``: the texts that attributes of recent points
-    have, for warnings. ``points``: metric -> the attributes of its recent points, and ``units``:
-    metric -> unit, both for warnings.
+    neither metrics nor attributes are texts. ``values``: the values that attributes of recent
+    points have, for warnings. ``points``: metric -> the attributes of its recent points, and
+    ``units``: metric -> unit, both for warnings.
     """
     try:
         parsed = parse_text(text) if isinstance(text, str) else text

@@ -14,8 +14,10 @@ from analytics.plan.expressions import (
     Attribute,
     Comparison,
     Expression,
+    Literal,
     Measure,
     Membership,
+    Scalar,
     Value,
     rewrite,
     walk,
@@ -24,6 +26,7 @@ from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, W
 from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics.plan.resumption import windows_of
 from analytics.plan.text import expression_text
+from analytics.values_seen import Kind, kind_of, values_seen
 from analytics_worker.panes.predicates import mask, parse_attributes
 from analytics_worker.panes.routing import COLUMNS, key_of
 from grammar.units import in_words
@@ -252,10 +255,12 @@ def _seen(condition: Expression, rows: Sequence[pa.RecordBatch]) -> str:
     """Return the values that the points have where a condition compares something else."""
     name = _compared_attribute(condition)
     if name is not None:
-        seen = {one.get(name) for batch in rows for one in _attributes(batch)} - {None}
+        # Not a set: in Python, the number 1 and true are equal.
+        found = [one.get(name) for batch in rows for one in _attributes(batch)]
+        seen = [each for each in found if each is not None]
         if not seen:
             return f"no point has the attribute {name}"
-        return f"values seen: {first_names(sorted(map(str, seen)), _MAX_SHOWN)}"
+        return values_seen(seen, {*_compared_kinds(condition)})
     if any(isinstance(node, Value) for node in walk(condition)):
         values = pa.chunked_array([batch.column("value") for batch in rows])
         bounds = pc.min_max(values).as_py()
@@ -273,7 +278,19 @@ def _compared_attribute(condition: Expression) -> str | None:
             return None
 
 
-def _attributes(batch: pa.RecordBatch) -> Iterator[Mapping[str, object]]:
+def _compared_kinds(condition: Expression) -> Iterator[Kind]:
+    """Yield the types of the values that a condition compares an attribute with."""
+    for node in walk(condition):
+        match node:
+            case Literal(value):
+                yield kind_of(value)
+            case Membership(_, options):
+                yield from map(kind_of, options)
+            case Value():
+                yield "numbers"
+
+
+def _attributes(batch: pa.RecordBatch) -> Iterator[Mapping[str, Scalar]]:
     """Yield the attributes of the points of a batch; each set of attributes once."""
     attributes = parse_attributes(batch)
     for index in batch.column("attributes").indices.unique().to_pylist():
@@ -281,11 +298,7 @@ def _attributes(batch: pa.RecordBatch) -> Iterator[Mapping[str, object]]:
 
 
 def _keys(rows: Sequence[pa.RecordBatch], by: Sequence[str]) -> set[str]:
-    return {
-        key_of(attributes, by)  # type: ignore[arg-type]
-        for batch in rows
-        for attributes in _attributes(batch)
-    }
+    return {key_of(attributes, by) for batch in rows for attributes in _attributes(batch)}
 
 
 def _conjuncts(condition: Expression) -> Iterator[Expression]:

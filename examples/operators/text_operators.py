@@ -6,6 +6,9 @@ COUNTRIES = {0: "CY", 1: "GR", 2: "FR", 3: "IT"}
 LEGAL = {"Zorba": ("CY", "GR"), "Amelie": ("FR",), "Cinema Paradiso": ("IT", "FR")}
 """Movie -> the countries in which it may be shown."""
 
+ACCEPTED = {"east": (5, 7), "west": (6.0,)}
+"""Region -> the costs of data centres that it accepts."""
+
 
 class IpToCountry:
     """The country of an IP address; no country for an unknown address."""
@@ -37,3 +40,13 @@ class Letters:
 
     def derive(self, text):
         return list(text) if isinstance(text, str) else []
+
+
+class AcceptedCosts:
+    """The costs of data centres that a region accepts, as a list of numbers."""
+
+    name = "acceptedCosts"
+    version = "1.0"
+
+    def derive(self, region):
+        return list(ACCEPTED.get(region, ()))

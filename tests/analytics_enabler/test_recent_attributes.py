@@ -50,4 +50,18 @@ async def test_attributes_are_parsed_once_for_each_reading(parsed_texts: list[st
     for _ in range(2):
         assert await recent.points(["delay", "none"]) == {"delay": [PARSED], "none": []}
     assert await recent.of("riders") == {"entityID": {"bus-1"}, "line": {"7"}}
+    values = {"entityID": ["bus-1"], "line": [7]}
+    assert await recent.values() == {"delay": values, "riders": values}
     assert parsed_texts == [RIGHT]
+
+
+async def test_values_have_their_types() -> None:
+    texts = ['{"a": 1}', '{"a": true}', '{"a": "1"}', '{"a": null}']
+    agent = AgentWithPoints(pa.table({"metric": ["delay"] * 4, "attributes": texts}))
+    view = SimpleNamespace(
+        fabric=SimpleNamespace(sites=[SimpleNamespace(name="edge", reachable=True)])
+    )
+    recent = RecentAttributes(agent, view)  # type: ignore[arg-type]
+    found = (await recent.values())["delay"]["a"]
+    assert sorted(map(repr, found)) == ["'1'", "1", "True"]
+    assert await recent.of("delay") == {"a": {"1", "true"}}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from grammar import ast
 
-DERIVING = frozenset({"IPTOCOUNTRY", "LEGALCOUNTRIES", "LETTERS"})
+DERIVING = frozenset({"IPTOCOUNTRY", "LEGALCOUNTRIES", "LETTERS", "ACCEPTEDCOSTS"})
 """The operators of the example package over attributes; the first gives a text, others a list."""
 
 _SIGNS = {"==": "=", "!=": "<>"}
@@ -67,14 +67,22 @@ def _json(operand: Operand) -> str:
 def _within(operand: Operand, listed: str, *, negated: bool) -> str:
     """Return the SQL of a condition with a list that an operator derives.
 
-    ``listed``: the SQL of the list as JSON text. All lists in tests contain texts.
+    ``listed``: the SQL of the list as JSON text. The lists in tests contain no booleans.
     """
-    found = f"list_contains(json_extract({listed}, '$[*]')::varchar[], {operand.text})"
-    empty = f"(json_array_length({listed}) = 0 and {_json(operand)} is not null)"
+    elements = f"json_extract({listed}, '$[*]')::varchar[]"
+    quoted = "starts_with(element, '\"')"
+    texts = f"list_filter({elements}, lambda element: {quoted})"
+    numbers = f"list_filter({elements}, lambda element: not {quoted})::double[]"
+    sides = ((texts, operand.text), (numbers, operand.number))
+    found = [f"coalesce(list_contains({alike}, {value}), false)" for alike, value in sides]
     if not negated:
-        return f"coalesce({found}, false)"
-    other = f"not {found} and {operand.text} is not null"
-    return f"(coalesce({empty}, false) or coalesce({other}, false))"
+        return f"({' or '.join(found)})"
+    empty = f"coalesce(json_array_length({listed}) = 0 and {_json(operand)} is not null, false)"
+    others = [
+        f"coalesce(len({alike}) > 0 and {value} is not null and not {one}, false)"
+        for (alike, value), one in zip(sides, found, strict=True)
+    ]
+    return f"({' or '.join([empty, *others])})"
 
 
 def leaves(node: ast.Condition | ast.Expression) -> Iterable[ast.Expression]:

@@ -197,6 +197,8 @@ def derived_of(function: str, attribute: str | None) -> str | None:
         case "LEGALCOUNTRIES":
             legal = {"Zorba": "CY GR", "Amelie": "FR", "Cinema Paradiso": "IT FR"}
             return json.dumps(legal.get(str(value), "").split())
+        case "ACCEPTEDCOSTS":
+            return json.dumps({"east": [5, 7], "west": [6]}.get(str(value), []))
         case _:
             return json.dumps(list(value) if isinstance(value, str) else [])
 

@@ -11,6 +11,7 @@ from analytics_enabler.semantics.bind.bound_tree import (
     AttributeRead,
     BoundComparison,
     BoundCondition,
+    BoundDerivation,
     BoundMembership,
     BoundValue,
     BoundWithin,
@@ -23,6 +24,9 @@ from analytics_enabler.semantics.bind.bound_tree import (
 )
 from grammar import ast
 
+_DERIVED: tuple[Type, ...] = ("a number", "a text")
+"""The types of the values that operators derive, and of the attributes of keys."""
+
 
 def with_types(condition: BoundCondition) -> BoundCondition:
     """Return a condition in which each attribute at a latest point has the type it is compared
@@ -33,8 +37,11 @@ def with_types(condition: BoundCondition) -> BoundCondition:
             return _comparison(condition)
         case BoundMembership(LabelRead() as label):
             return _membership(condition, label)
-        case BoundWithin(LabelRead() as label):  # the lists of most operators contain texts
-            return replace(condition, operand=_typed(label, "a text"))
+        case BoundWithin(LabelRead() as label):
+            return _any_of(
+                condition,
+                [replace(condition, operand=_typed(label, kind)) for kind in _DERIVED],
+            )
         case Conjunction(terms) | Disjunction(terms):
             return replace(condition, terms=tuple(map(with_types, terms)))
         case Complement(operand):
@@ -47,13 +54,15 @@ def _comparison(node: BoundComparison) -> BoundCondition:
     labels = [each for each in (node.left, node.right) if isinstance(each, LabelRead)]
     if not labels:
         return node
-    kinds: list[Type] = ["a number"]
+    kinds: tuple[Type, ...] = ("a number",)
     others = [each for each in (node.left, node.right) if not isinstance(each, LabelRead)]
     match others:
-        case [AttributeRead()] | [] if node.operator in ("==", "!="):
-            kinds = ["a number", "a text"] if others else ["a number", "a text", "a boolean"]
+        case [AttributeRead() | BoundDerivation()] if node.operator in ("==", "!="):
+            kinds = _DERIVED
+        case [] if node.operator in ("==", "!="):
+            kinds = ("a number", "a text", "a boolean")
         case [BoundValue(properties=properties)] if properties.type is not None:
-            kinds = [properties.type]
+            kinds = (properties.type,)
     return _any_of(
         node,
         [

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from analytics.plan.attributes import canonical
-from analytics.plan.functions import FUNCTIONS
 from analytics_enabler.semantics.bind.bound_tree import PointSource, Subject
 from analytics_enabler.semantics.bind.symbols import is_of_attributes
 from grammar import ast
-from grammar.trees import children
+from grammar.trees import children, walk
 
 
 class Role(Enum):
@@ -128,29 +127,14 @@ def metrics_with_feed(insight: ast.InsightStatement) -> list[ast.MetricStream]:
     return list(metrics_read(insight))
 
 
-def latest_metrics(statements: Iterable[ast.Statement]) -> frozenset[str]:
-    """Return the metrics that insights may read without a function of points."""
+def possible_metrics(statements: Iterable[ast.Statement]) -> frozenset[str]:
+    """Return the names in statements that may mean metrics."""
     return frozenset(
-        name
+        node.metric if isinstance(node, ast.MetricStream | ast.Position) else node.name
         for statement in statements
-        if isinstance(statement, ast.InsightStatement)
-        for name in _without_function(statement)
+        for node in walk(statement)
+        if isinstance(node, ast.MetricStream | ast.Position | ast.Name)
     )
-
-
-def _without_function(node: ast.SyntaxNode) -> Iterator[str]:
-    match node:
-        case ast.Name(name):
-            yield name
-        case ast.MetricStream(metric):
-            yield metric
-        case ast.FunctionCall(function, arguments) if function in FUNCTIONS:
-            for each in arguments:
-                if not isinstance(each, ast.Name | ast.MetricStream):
-                    yield from _without_function(each)
-        case _:
-            for child in children(node):
-                yield from _without_function(child)
 
 
 def metrics_in_condition(node: ast.SyntaxNode) -> Iterator[ast.MetricStream]:

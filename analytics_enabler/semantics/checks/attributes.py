@@ -1,19 +1,23 @@
 """The check for names in conditions that mean attributes, but were probably meant as metrics."""
 
+import itertools
 from collections.abc import Iterator
 
 from analytics.plan.attributes import canonical, is_of_all_points
 from analytics_enabler.semantics.bind.bound_tree import (
     AttributeRead,
+    BoundAggregation,
     BoundComparison,
     BoundInsight,
     BoundInsightReference,
     BoundMembership,
     BoundScope,
     Constant,
+    CurrentValue,
+    LabelRead,
     Subject,
 )
-from analytics_enabler.semantics.checks.context import Context
+from analytics_enabler.semantics.checks.context import MAX_POINTS, Context
 from analytics_enabler.semantics.diagnostics import did_you_mean, error, warning
 from grammar import Diagnostic, ast
 from grammar.trees import walk
@@ -78,33 +82,35 @@ def check_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagno
 
 
 def check_unknown_keys(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
-    """Yield a warning for each attribute in a BY that no recent point has.
-
-    There is no warning before points of all metrics of the insight have arrived.
-    """
-    metrics, attributes = context.metrics, context.attributes
-    if metrics is None or not attributes or insight.feed is not None:
+    """Yield a warning for each attribute of a key that no recent point of a metric has."""
+    if insight.feed is not None:
         return
-    if not {source.metric for source in insight.sources} <= metrics:
-        return
-    scopes = [each for each in insight.nodes if isinstance(each, BoundScope)]
-    names = dict.fromkeys(insight.by)
-    names |= dict.fromkeys(canonical(name) for each in scopes for name in each.written_by)
-    for name in names:
-        if name not in attributes and not is_of_all_points(name):
-            near = context.suggestions.nearest(name, attributes)
+    reads = dict.fromkeys(
+        (source.metric, name)
+        for node in insight.nodes
+        if isinstance(node, BoundAggregation | CurrentValue | LabelRead)
+        for source in (node.sources if isinstance(node, BoundAggregation) else (node.source,))
+        for name in node.by
+        if not is_of_all_points(name)
+    )
+    for metric, name in reads:
+        points = context.points.get(metric, ())
+        known = frozenset(itertools.chain.from_iterable(points))
+        # Of a metric with more points, another one may have the attribute.
+        if points and len(points) < MAX_POINTS and name not in known:
+            near = context.suggestions.nearest(name, known)
             yield warning(
                 insight.head,
-                f"no recent point has the attribute `{name}`, so BY {name} does not divide the "
-                "values",
-                did_you_mean(near) if near else _listed(attributes),
+                f"no recent point of `{metric}` has the attribute `{name}`, so BY {name} does not "
+                "divide its values",
+                did_you_mean(near) if near else _listed(known),
             )
 
 
 def _listed(attributes: frozenset[str]) -> str:
     some = ", ".join(f"`{each}`" for each in sorted(attributes)[:_MAX_LISTED])
     more = " and others" if len(attributes) > _MAX_LISTED else ""
-    return f"Recent points have the attributes {some}{more}."
+    return f"The points have the attributes {some}{more}."
 
 
 def _unread_metrics(insight: BoundInsight, context: Context) -> Iterator[AttributeRead]:

@@ -2,19 +2,19 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from analytics.plan.expressions import Scalar
 from analytics_enabler.semantics.diagnostics import Suggestions
 from analytics_enabler.semantics.expand.feeds import Schemas
 from analytics_enabler.semantics.sites import Sites
 
-Values = Mapping[str, Mapping[str, frozenset[str]]]
-"""Metric -> attribute -> the texts that recent points have."""
+Values = Mapping[str, Mapping[str, Collection[Scalar]]]
+"""Metric -> attribute -> the different values that recent points have."""
 
-Attributes = Mapping[str, Any]
+PointAttributes = Mapping[str, Scalar]
 """The attributes of a point: name -> value."""
 
-Points = Mapping[str, Collection[Attributes]]
+Points = Mapping[str, Collection[PointAttributes]]
 """Metric -> the different attributes of its recent points."""
 
 MAX_POINTS = 1000
@@ -29,7 +29,7 @@ class Context:
     ``metrics``: the names of the metrics that the insight may read. ``schemas``: stream -> columns,
     for the streams that feeds read. ``sites``: the sites in the fabric. ``suggestions``: finds
     similar names for hints. ``metrics`` and ``sites`` are None if unknown. ``values``: metric ->
-    attribute -> all texts that recent points have; attributes with too many texts are omitted.
+    attribute -> all values that recent points have; attributes with too many values are omitted.
     ``attributes``: the attributes that points certainly have; None: unknown. ``points``: metric ->
     the attributes of its recent points. ``units``: metric -> unit, where it is known.
     """

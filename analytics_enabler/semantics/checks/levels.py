@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from analytics.plan.attributes import ENTITY
+from analytics.values_seen import text_of
 from analytics_enabler.semantics.bind.bound_tree import (
     AttributeRead,
     BoundAggregation,
@@ -12,12 +13,12 @@ from analytics_enabler.semantics.bind.bound_tree import (
     BoundCondition,
     BoundInsight,
     BoundMembership,
-    Conjunction,
     Constant,
     CurrentValue,
     Unresolved,
 )
-from analytics_enabler.semantics.checks.context import MAX_POINTS, Attributes, Context
+from analytics_enabler.semantics.checks.conditions import conjuncts, point_conditions
+from analytics_enabler.semantics.checks.context import MAX_POINTS, Context, PointAttributes
 from analytics_enabler.semantics.diagnostics import head, warning
 from grammar import Diagnostic, ast, format_node
 
@@ -75,8 +76,11 @@ def check_sums_of_levels(insight: BoundInsight, context: Context) -> Iterator[Di
 def _warn_of_several(node: CurrentValue, key: Mapping[str, Any], number: str) -> Diagnostic:
     metric, name = node.source.metric, _written(node.source.metric, node)
     by = ", ".join(_written(each, node) for each in node.by)
-    where = ", ".join(f"{attribute}={value}" for attribute, value in key.items())
-    several = f"there are {number} with `{where}`" if key else f"there are {number}"
+    where = [
+        f"`{attribute}={text_of(value)}`" if value is not None else f"no `{attribute}`"
+        for attribute, value in key.items()
+    ]
+    several = f"there are {number} with {' and '.join(where)}" if key else f"there are {number}"
     mean = f"AVG({name}, 1 MINUTE)" + (f" BY {by}" if by else "")
     return warning(
         head(node.span, node.source.span.length),
@@ -91,7 +95,7 @@ def _written(name: str, node: ast.SyntaxNode) -> str:
     return format_node(ast.Name(name, span=node.span))
 
 
-def _largest(points: Iterable[Attributes], by: Collection[str]) -> tuple[dict[str, Any], int]:
+def _largest(points: Iterable[PointAttributes], by: Collection[str]) -> tuple[dict[str, Any], int]:
     """Return the key with the most entities, and their number; (no key, 0) without points."""
     entities: defaultdict[tuple[Any, ...], set[Any]] = defaultdict(set)
     for point in points:
@@ -104,27 +108,18 @@ def _largest(points: Iterable[Attributes], by: Collection[str]) -> tuple[dict[st
 
 
 def _chosen(
-    node: CurrentValue, insight: BoundInsight, points: Iterable[Attributes]
-) -> list[Attributes]:
+    node: CurrentValue, insight: BoundInsight, points: Iterable[PointAttributes]
+) -> list[PointAttributes]:
     """Return the points that a value reads; none if a condition is unclear."""
     source = node.source
-    allowed = [each.condition for each in insight.allowed if each.metric in (None, source.metric)]
-    terms = [*_terms((*source.terms, *insight.when.on_points, *allowed))]
+    terms = [*point_conditions(insight, source)]
     if source.predicate is not None or any(_wanted(each) is None for each in terms):
         return []
     # A condition on the keys of results, too, may leave one entity.
-    wanted = [*filter(None, map(_wanted, (*terms, *_terms(insight.when.on_results))))]
+    wanted = [*filter(None, map(_wanted, (*terms, *conjuncts(insight.when.on_results))))]
     if source.entities:
         wanted.append((ENTITY, frozenset(source.entities)))
     return [each for each in points if all(each.get(name) in texts for name, texts in wanted)]
-
-
-def _terms(conditions: Collection[BoundCondition]) -> Iterator[BoundCondition]:
-    for condition in conditions:
-        if isinstance(condition, Conjunction):
-            yield from _terms(condition.terms)
-        else:
-            yield condition
 
 
 def _wanted(term: BoundCondition) -> tuple[str, frozenset[str]] | None:

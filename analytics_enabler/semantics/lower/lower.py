@@ -237,6 +237,8 @@ class _Lowering:
             node.by,
             msgspec.UNSET if node.longitude is None else node.longitude,
             msgspec.UNSET if node.kind is None else _LABEL_KINDS[node.kind],
+            # A worker of the earlier version knows only this field.
+            is_number=True if node.kind == "a number" else msgspec.UNSET,
         )
 
     def _source(self, source: bound.PointSource) -> Source:

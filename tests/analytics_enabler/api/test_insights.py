@@ -229,6 +229,12 @@ def test_check_compares_texts_and_metrics_with_the_points_that_came_in(
 
     # The enabler remembers the metrics and the values for some seconds.
     eventually(lambda: messages(text) == [silent], timeout=30, what="the values are known")
+    (number,) = messages("a = COMPUTE COUNT(api.disease WHEN diagnosis > 5, 1 h) EVERY 1 s")
+    assert number == (
+        "no recent point of `api.disease` has a number as its diagnosis; values seen: flu (texts)"
+    )
+    (key,) = messages("a = COMPUTE COUNT(api.disease, 1 h) BY ward EVERY 1 s")
+    assert key.startswith("no recent point of `api.disease` has the attribute `ward`")
     unread = "a = COMPUTE COUNT(api.disease, 1 h) EVERY 1 s WITH ALLOW WHEN api.price < 10"
     (message,) = messages(unread)
     assert message.startswith("`api.price` is a metric that this insight does not read")

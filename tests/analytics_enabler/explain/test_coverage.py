@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from analytics.insight_models import WindowCoverage
+from analytics.plan.ticks import DAY_MS
 from analytics_enabler.catalogue import SeriesIndex, SeriesLocation
 from analytics_enabler.explain.coverage import MAX_SEARCHES, SITES_AT_A_TIME, CoverageReader
 from analytics_enabler.semantics import Definition, check
@@ -16,6 +17,8 @@ from mistbow.errors import UnavailableError
 
 MINUTE = 60_000
 NOW = 1_000_000 * MINUTE
+SEARCHES = 3
+"""The searches for a window that is not full: at its start, of earlier points, of its points."""
 
 
 class Agent:
@@ -93,7 +96,41 @@ async def test_clients_that_show_the_same_insight_share_one_search() -> None:
     found = await asyncio.gather(*(coverage.at_latest_tick(insight) for _ in range(49)))
     assert set(map(str, found)) == {str(window(NOW - 10 * MINUTE, NOW - 4 * MINUTE))}
     assert await coverage.at_latest_tick(insight) == found[0]
-    assert agent.answers == 2
+    assert agent.answers == SEARCHES
+
+
+class SparseAgent(Agent):
+    """An agent whose points come at an interval."""
+
+    def __init__(self, begins: int, interval: int) -> None:
+        super().__init__(begins)
+        self.interval = interval
+
+    async def sql(self, _query: str, parameters: Sequence[Any]) -> pa.Table:
+        _, after, until = parameters
+        next_one = self.begins - (self.begins - after - 1) // self.interval * self.interval
+        first = max(self.begins, next_one)
+        return pa.table({"first": pa.array([first if first <= until else None], pa.int64())})
+
+
+@pytest.mark.parametrize(("days", "is_covered"), [(3, True), (0.25, False)])
+async def test_window_of_a_metric_with_rare_points_is_covered_by_an_earlier_point(
+    days: float, is_covered: bool
+) -> None:
+    begins = NOW - round(days * DAY_MS) - MINUTE
+    agent = SparseAgent(begins, 60 * MINUTE)
+    # The window of 390 minutes begins 29 minutes after one point, and 31 minutes before the next.
+    found = await reader(agent).coverage(definition("AVG(delay, 390 MINUTES)"), NOW)
+    assert (found is None) is is_covered
+
+
+async def test_window_ends_at_the_tick_of_a_time_of_day() -> None:
+    text = "a = COMPUTE AVG(delay, 1 DAY) EVERY 1 DAY AT 01:00 UTC"
+    (insight,) = check(text).definitions
+    tick = NOW - NOW % DAY_MS + 60 * MINUTE
+    tick -= DAY_MS if tick > NOW else 0
+    found = await reader(Agent(tick - 60 * MINUTE)).at_latest_tick(insight)
+    assert found == window(tick - DAY_MS, tick - 60 * MINUTE, tick)
 
 
 async def test_covered_window_is_remembered_too() -> None:
@@ -109,10 +146,10 @@ async def test_insights_with_the_same_window_and_ticks_share_one_search() -> Non
     coverage = reader(agent)
     for text in ("AVG(delay, 10 MINUTES)", "MAX(delay, 10 MINUTES) + 1"):
         assert await coverage.at_latest_tick(definition(text)) is not None
-    assert agent.answers == 2
+    assert agent.answers == SEARCHES
     rare = msgspec.structs.replace(definition("AVG(delay, 10 MINUTES)"), every_ms=5 * MINUTE)
     assert await coverage.at_latest_tick(rare) is not None
-    assert agent.answers == 4
+    assert agent.answers == 2 * SEARCHES
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
@@ -179,4 +216,4 @@ async def test_reader_searches_few_windows_at_a_time() -> None:
     insights = [definition(f"AVG(delay, {minutes} MINUTES)") for minutes in range(5, 55)]
     found = await asyncio.gather(*map(coverage.at_latest_tick, insights))
     assert None not in found
-    assert (agent.most_at_once, agent.answers) == (MAX_SEARCHES, 100)
+    assert (agent.most_at_once, agent.answers) == (MAX_SEARCHES, 50 * SEARCHES)

@@ -296,21 +296,30 @@ def test_allow_of_metric_that_is_read_or_of_key_has_no_error() -> None:
 @pytest.mark.parametrize(
     ("insight", "unknown", "hint"),
     [
-        ("AVG(cpu) BY regio", ["regio"], "Did you mean `region_code`?"),
-        ("MAX(AVG(cpu) BY zzz) BY rack", ["zzz"], "attributes `rack`, `region_code`."),
+        ("AVG(cpu) BY regio", [("cpu", "regio")], "Did you mean `region_code`?"),
+        ("MAX(AVG(cpu) BY zzz) BY rack", [("cpu", "zzz")], "attributes `rack`, `region_code`."),
+        ("cpu BY zzz", [("cpu", "zzz")], "attributes `rack`, `region_code`."),
         ("AVG(cpu) BY rack, node_id, pod.name", [], ""),
         ("AVG(unknown) BY zzz", [], ""),
+        ("AVG(cpu) + AVG(riders) BY line", [("cpu", "line")], "attributes `rack`"),
     ],
 )
-def test_by_an_attribute_that_no_point_has_is_a_warning(
-    insight: str, unknown: list[str], hint: str
+def test_by_an_attribute_that_no_point_of_a_metric_has_is_a_warning(
+    insight: str, unknown: list[tuple[str, str]], hint: str
 ) -> None:
-    attributes = frozenset({"rack", "region_code"})
-    found = check(f"a = COMPUTE {insight} EVERY 5 s", frozenset({"cpu"}), attributes=attributes)
-    warned = [each for each in found.problems if "no recent point has" in each.message]
-    assert [each.message.split("`")[1] for each in warned] == unknown
+    points = {"cpu": [{"rack": "r1"}, {"region_code": "e"}], "riders": [{"line": "7"}]}
+    metrics = frozenset(points)
+    found = check(f"a = COMPUTE {insight} EVERY 5 s", metrics, points=points)
+    warned = [each for each in found.problems if "no recent point of" in each.message]
+    assert [tuple(each.message.split("`")[1:4:2]) for each in warned] == unknown
     assert all(hint in (each.hint or "") for each in warned)
     assert found.ok
+
+
+def test_by_an_attribute_that_another_point_may_have_causes_no_warning() -> None:
+    points = {"cpu": [{"rack": f"r{number}"} for number in range(1000)]}
+    found = check("a = COMPUTE AVG(cpu) BY zzz EVERY 5 s", frozenset({"cpu"}), points=points)
+    assert found.problems == ()
 
 
 def test_thousands_of_terms_are_accepted() -> None:

@@ -163,5 +163,15 @@ TEXTS: dict[str, tuple[str, ...]] = {
         "AVG(passengers) BY stop EVERY 5 SECONDS WITH ALLOW WHEN MIN(cost) == dc_cost",
         "MIN(cost) BY node EVERY 2 SECONDS WITH ALLOW WHEN dc_cost != MAX(cost) AND SALIENCE 3",
         "SUM(cost, 10 s) BY line EVERY 5 s WITH ALLOW WHEN dc_cost == MIN(cost) OR dc_cost > 6",
+        "COUNT(request) BY city EVERY 5 SECONDS"
+        " WITH ALLOW WHEN COUNT(request) > 9 OR country IN legalCountries('Zorba')",
+        "COUNT(request) BY city EVERY 5 SECONDS"
+        " WITH ALLOW WHEN COUNT(request) > 9 OR country NOT IN legalCountries('Zorba')",
+        "COUNT(request) BY ip EVERY 5 SECONDS"
+        " WITH ALLOW WHEN COUNT(request) > 9 OR country == ipToCountry(ip)",
+        "MAX(cost) BY region EVERY 5 SECONDS"
+        " WITH ALLOW WHEN COUNT(cost) > 99 OR dc_cost IN acceptedCosts(region)",
+        "MAX(cost) BY region EVERY 5 SECONDS"
+        " WITH ALLOW WHEN COUNT(cost) > 99 OR dc_cost NOT IN acceptedCosts(region)",
     ),
 }

@@ -90,6 +90,15 @@ def test_condition_that_no_point_satisfies_is_named_with_the_values_seen(
     }
 
 
+def test_type_of_the_values_seen_is_named_where_it_differs(
+    agent: AgentClient, target: str, metric: str
+) -> None:
+    put(agent, metric, "c", 1.0, "500")
+    several = Source(metric, ("c",), Comparison("==", Attribute("diagnosis"), Literal(500.0)))
+    found = reasons(agent, target, plan({"w": several}, Measure("COUNT", "w")))
+    assert found["i"].endswith("diagnosis == 500; values seen: 500, cold, flu (texts)")
+
+
 def test_silent_insight_is_logged_once(agent: AgentClient, target: str, metric: str) -> None:
     source = Source(metric, predicate=HIGH)
     fragment = Whole(

@@ -3,7 +3,7 @@
 import pytest
 
 from analytics_enabler.semantics import check
-from analytics_enabler.semantics.checks.context import MAX_POINTS, Points
+from analytics_enabler.semantics.checks.context import MAX_POINTS, PointAttributes, Points
 
 POINTS = {
     "delay": [
@@ -43,6 +43,17 @@ def test_count_of_entities_is_a_minimum_if_there_may_be_more(buses: int, number:
     points = [{"entityID": f"bus-{each}", "line": f"{each % lines}"} for each in range(buses)]
     (warning,) = warnings("delay BY line EVERY 5 s", {"delay": points})
     assert warning.endswith(f"of a single entity, and there are {number} with `line=0`")
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [({}, "no `line`"), ({"line": True}, "`line=true`"), ({"line": 7.0}, "`line=7`")],
+)
+def test_key_is_written_as_in_the_language(key: PointAttributes, words: str) -> None:
+    points = [{"entityID": bus, **key} for bus in ("bus-1", "bus-2")]
+    found = warnings("delay BY line EVERY 5 s", {"delay": points})
+    (warning,) = [each for each in found if "single entity" in each]
+    assert warning.endswith(f"there are 2 with {words}")
 
 
 def test_repeated_value_causes_one_warning() -> None:

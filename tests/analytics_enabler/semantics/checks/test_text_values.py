@@ -1,13 +1,22 @@
-"""Warnings about texts that no recent point of a metric has."""
+"""Warnings about values that no recent point of a metric has."""
 
 from collections.abc import Collection
 
 import pytest
 
+from analytics.plan.expressions import Scalar
 from analytics_enabler.semantics import check
 
-VALUES = {"disease": {"diagnosis": frozenset(["flu", "cold"]), "site": frozenset(["n1"])}}
-VALUES["disease"]["age"] = frozenset(["old", "17"])
+VALUES: dict[str, dict[str, list[Scalar]]] = {
+    "disease": {
+        "diagnosis": ["flu", "cold"],
+        "site": ["n1"],
+        "age": ["old", 17],
+        "port": ["8080", "9090"],
+        "code": [500.0, 404],
+        "urgent": [True],
+    }
+}
 
 
 def warnings(text: str, attributes: Collection[str] = ()) -> list[str]:
@@ -69,8 +78,60 @@ def test_condition_that_points_may_satisfy_causes_no_warning(condition: str) -> 
 def test_number_that_is_compared_with_texts_causes_a_warning(text: str) -> None:
     found = [each for each in warnings(text, attributes={"diagnosis"}) if "recent" in each]
     assert found == [
-        "no recent point of `disease` has a number as its diagnosis; values seen: cold, flu"
+        "no recent point of `disease` has a number as its diagnosis; values seen: cold, flu (texts)"
     ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "message", "hint"),
+    [
+        (
+            "port == 8080",
+            "has a number as its port; values seen: 8080, 9090 (texts)",
+            'A number and a text are never equal: write the text, `"8080"`.',
+        ),
+        (
+            "port IN (8080, 1)",
+            "has a number as its port; values seen: 8080, 9090 (texts)",
+            'A number and a text are never equal: write the text, `"8080"`.',
+        ),
+        (
+            'code == "500"',
+            "has the code `500`; values seen: 404, 500 (numbers)",
+            "A text never equals a value of another type: without quotes, write `500`.",
+        ),
+        (
+            'urgent == "true"',
+            "has the urgent `true`; values seen: true (booleans)",
+            "A text never equals a value of another type: without quotes, write `true`.",
+        ),
+        (
+            "port > 80",
+            "has a number as its port; values seen: 8080, 9090 (texts)",
+            "A number and a text are never compared: the insight has no values until such points "
+            "come in.",
+        ),
+        ("urgent == 1", "has a number as its urgent; values seen: true (booleans)", None),
+    ],
+)
+def test_comparison_with_a_value_of_another_type_causes_a_warning(
+    condition: str, message: str, hint: str | None
+) -> None:
+    text = f"a = COMPUTE COUNT(disease, 10 s) WHEN {condition} EVERY 5 s"
+    checked = check(
+        text, metrics=frozenset(["disease"]), attributes=frozenset(VALUES["disease"]), values=VALUES
+    )
+    (problem,) = checked.problems
+    assert problem.message == f"no recent point of `disease` {message}"
+    assert hint is None or problem.hint == hint
+
+
+@pytest.mark.parametrize(
+    "condition", ['port == "8080"', "code == 500", "code IN (500, 1)", "age > 3", "code != 7"]
+)
+def test_comparison_with_a_value_of_the_same_type_causes_no_warning(condition: str) -> None:
+    text = f"COUNT(disease, 10 s) WHEN {condition} EVERY 5 s"
+    assert warnings(text, attributes=VALUES["disease"]) == []
 
 
 def test_text_in_allow_that_no_point_has_causes_a_warning() -> None:
@@ -99,7 +160,7 @@ def test_geohash_of_texts_that_are_no_positions_causes_a_warning(
     checked = check(
         "a = COMPUTE GEOHASH[5](place) BY node EVERY 5 s",
         metrics=frozenset(["place"]),
-        values={"place": {"place": frozenset(seen)}},
+        values={"place": {"place": seen}},
     )
     assert checked.ok
     found = [each.message for each in checked.problems if "has a position" in each.message]
