@@ -177,10 +177,10 @@ def _check_folder(engine: Any) -> None:
 
 
 def foreign_folder(folders: Iterable[str | None], own: Path) -> str | None:
-    """Return the first folder that exists and is not ``own``; None: there is none.
+    """Return the first existing folder other than ``own``, or None.
 
-    ``folders``: from which the containers of a fog were started. If the folder of a fog no longer
-    exists, the fog can be removed from another folder.
+    ``folders``: the working folders of the containers of a fog. A fog whose folder was deleted can
+    be removed from any other folder.
     """
     found = (each for each in folders if each and Path(each).is_dir())
     return next((each for each in found if not Path(each).samefile(own)), None)

@@ -57,7 +57,7 @@ class Disk(_ModelPart):
 
 
 def _disk(disk: object) -> object:
-    """Return Fogify's text for a disk as an object; the SDK writes ``''`` if there is none."""
+    """Return the object form of a disk; Fogify's SDK writes ``''`` for no disk."""
     if disk == "":
         return None
     return {"size": disk} if isinstance(disk, str) else disk

@@ -211,19 +211,13 @@ class Escalation:
             return
         try:
             await self._proxy.delete(to, deployment_id)
-        except EnablerRefusedError as error:
-            self._refused_deletions[deployment_id] = to, self._clock()
-            self._deletion_failed(deployment_id, error)
-            return
         except UnavailableError as error:
-            self._deletion_failed(deployment_id, error)
+            if isinstance(error, EnablerRefusedError):
+                self._refused_deletions[deployment_id] = to, self._clock()
+            log.error("moved_deletion_failed", deployment=deployment_id, reason=error.message)
             return
         self._refused_deletions.pop(deployment_id, None)
         await self._moves.confirm_deletion(deployment_id, deletion)
-
-    @staticmethod
-    def _deletion_failed(deployment_id: str, error: UnavailableError) -> None:
-        log.error("moved_deletion_failed", deployment=deployment_id, reason=error.message)
 
     def _present(self, deployment_id: str) -> Deployment | None:
         """Return a deployment as it is now; None: it was deleted meanwhile."""

@@ -153,7 +153,7 @@ class Previewer:
         computed: Preview,
         request: PreviewRequest,
         fabric: Fabric,
-        spans: "_Spans",
+        spans: _Spans,
     ) -> dict[str, str]:
         """Return insight -> why it has no value, for the insights without results."""
         if computed.worker is None or computed.truncated:
@@ -194,7 +194,7 @@ class Previewer:
         definitions: Sequence[Definition],
         request: PreviewRequest,
         fabric: Fabric,
-        spans: "_Spans",
+        spans: _Spans,
     ) -> Preview:
         """Return the results of insights; ``spans``: those that were read before, or no span."""
         sites = sites_of(self._fabric_view.whole or fabric)

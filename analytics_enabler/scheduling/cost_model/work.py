@@ -49,9 +49,9 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     that are read; ``routed``: points × panes; ``pane``: panes that close; ``carried``: points in
     panes; ``source``: micro-batches × sites of a merge; ``window``: panes that are merged;
     ``window_point``: points in windows; ``insight``: ticks of insights; ``measure``: values of
-    functions that need points; ``forecast``: forecasts, each of which takes as long as a hundred
-    other values; ``operator``: values of operators of other packages, whose cost is unknown before
-    they run; ``result``: results. The kinds of bytes: ``append``, ``pane``, ``carried``,
+    functions that need points; ``forecast``: forecasts, which need a hundred times the CPU time
+    of other values; ``operator``: values of operators of other packages, whose cost is unknown
+    before they run; ``result``: results. The kinds of bytes: ``append``, ``pane``, ``carried``,
     ``result``.
     """
 

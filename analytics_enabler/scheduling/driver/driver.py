@@ -90,14 +90,7 @@ class PlacementDriver:
             for name, failure in self._failures.items()
             if failure.retry_at > now and failure.jobs == _jobs_of(name, jobs)
         }
-        self.outcome = await asyncio.to_thread(
-            decide,
-            _with_readers(jobs, current),
-            fog,
-            placement_of(current),
-            self._settings,
-            suspended=suspended,
-        )
+        self.outcome = await self._decide(jobs, fog, current, suspended)
         self._failures = {
             name: self._failures[name]
             if name in suspended
@@ -124,6 +117,11 @@ class PlacementDriver:
         """
         suspended = {name: failure.problem for name, failure in self._failures.items()}
         jobs = self._with_stays(jobs, self._clock())
+        return await self._decide(jobs, fog, current, suspended)
+
+    async def _decide(
+        self, jobs: Sequence[Job], fog: Fog, current: NodesByJob, suspended: Mapping[str, str]
+    ) -> Outcome:
         return await asyncio.to_thread(
             decide,
             _with_readers(jobs, current),

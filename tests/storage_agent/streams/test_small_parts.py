@@ -25,7 +25,7 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _stored(opener: Opener, clock: ManualClock) -> Stream:
-    """Store the times 0 to 39 in segments of 1 to 4 rows, of which the first are merged."""
+    """Store the times 0 to 39 in segments of 1 to 4 rows; the first segments are merged."""
     stream = await opener.open()
     begin = 0
     for number in range(16):
