@@ -73,9 +73,10 @@ chaos: .venv/stamp ## inject random faults into four sites for 30 minutes, and c
 	$(BIN)/mistbow setup
 	MISTBOW_CHAOS_S=1800 $(BIN)/pytest -rA tests/chaos
 
-fuzz: .venv/stamp ## run thousands of random queries over random data, and parse random statements
+fuzz: .venv/stamp ## run thousands of random queries, parse random statements, and wait 50 times for settled results
 	$(BIN)/mistbow setup
 	$(BIN)/pytest -m soak tests/grammar tests/analytics_worker/spark
+	MISTBOW_ROUNDS=50 $(BIN)/pytest -rA tests/analytics_enabler/results/test_settled_results.py
 	$(BIN)/pytest -q -n 2 --timeout=3600 --hypothesis-profile=thorough -m "unit and not alone and not soak"
 
 lint: .venv/stamp ## check style, types and imports between packages

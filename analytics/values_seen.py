@@ -23,7 +23,7 @@ def kind_of(value: Scalar) -> Kind:
 
 
 def values_seen(values: Iterable[Scalar], compared: Collection[Kind] = ()) -> str:
-    """Return the first values in alphabetical order, and the number of the others.
+    """Return the first values in order, and the number of the others.
 
     The type of the values follows if they have one type, and it is not among ``compared``, the
     types of the values in the condition.
@@ -33,7 +33,7 @@ def values_seen(values: Iterable[Scalar], compared: Collection[Kind] = ()) -> st
     """
     known = list(values)
     kinds = {kind_of(each) for each in known}
-    listed = first_names(sorted({text_of(each) for each in known}), _MAX_SHOWN)
+    listed = first_names([*dict.fromkeys(map(text_of, sorted(known, key=_order)))], _MAX_SHOWN)
     note = f" ({min(kinds)})" if len(kinds) == 1 and compared and not kinds & set(compared) else ""
     return f"values seen: {listed}{note}"
 
@@ -45,5 +45,11 @@ def text_of(value: Scalar) -> str:
             return value
         case bool():
             return str(value).lower()
+        case float() if not value.is_integer():
+            return repr(value)
         case _:
-            return f"{value:.15g}"
+            return str(int(value))
+
+
+def _order(value: Scalar) -> tuple[Kind, float, str]:
+    return ("texts", 0.0, value) if isinstance(value, str) else (kind_of(value), float(value), "")

@@ -85,13 +85,12 @@ class RecentAttributes:
         return merged
 
     async def values(self) -> dict[str, dict[str, list[Scalar]]]:
-        """Return metric -> attribute -> all its values; attributes with many values are omitted."""
+        """Return metric -> attribute -> all its values; [] if there may be others."""
         await self._refresh()
         return {
             metric: {
-                name: [*values.values()]
+                name: [*values.values()] if len(values) < MAX_VALUES else []
                 for name, values in attributes.items()
-                if len(values) < MAX_VALUES
             }
             for metric, attributes in self._values.items()
         }

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from analytics.plan.attributes import canonical, is_of_all_points
 from analytics.plan.feeds import Feed
 from analytics_enabler.limits import MAX_NAME_CHARACTERS
 from analytics_enabler.semantics.bind.bind import bind
-from analytics_enabler.semantics.bind.bound_tree import BoundInsight
+from analytics_enabler.semantics.bind.bound_tree import BoundInsight, PointSource
 from analytics_enabler.semantics.bind.names import metrics_read, possible_metrics
 from analytics_enabler.semantics.bind.point_schema import PointSchema, sources
 from analytics_enabler.semantics.bind.references import (
@@ -44,6 +45,11 @@ from analytics_enabler.semantics.expand.feeds import Schemas, StreamName, feed_s
 from analytics_enabler.semantics.lower.lower import lower
 from analytics_enabler.semantics.sites import Sites, demanded_site
 from grammar import Diagnostic, ParseError, Script, ast, format_statement, parse
+
+_ATTRIBUTE_HINT = (
+    "If the attribute is meant, name a metric in WHEN, as in `COMPUTE {0} WHEN cpu > 90`, or in a "
+    "function, as in `COUNT(AVG(cpu, 1 MINUTE) BY {0})`."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +298,13 @@ def _check_metrics(insights: Collection[BoundInsight], context: Context) -> Iter
             metric = source.metric
             if metric not in seen:
                 seen.add(metric)
+                if is_of_all_points(canonical(metric)):
+                    yield _attribute_without_metric(source)
+                    continue
                 near = context.suggestions.nearest(metric, context.metrics)
                 hint = did_you_mean(near) if near else "Check that a source sends this name."
+                if metric in (context.attributes or ()):
+                    hint = _ATTRIBUTE_HINT.format(metric)
                 if metric in names:
                     hint = f"If the insight of this name is meant, write `INSIGHT {metric}`."
                 yield warning(
@@ -302,6 +313,14 @@ def _check_metrics(insights: Collection[BoundInsight], context: Context) -> Iter
                     "insights that read it have no results until then",
                     hint,
                 )
+
+
+def _attribute_without_metric(source: PointSource) -> Diagnostic:
+    return error(
+        head(source.span, len(source.metric)),
+        f"`{source.metric}` is an attribute of points, and no metric has this name",
+        _ATTRIBUTE_HINT.format(source.metric),
+    )
 
 
 def _check_sites(

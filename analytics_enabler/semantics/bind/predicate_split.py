@@ -17,6 +17,7 @@ from analytics_enabler.semantics.bind.bound_tree import (
     Conjunction,
     Constant,
     Disjunction,
+    Subject,
 )
 from analytics_enabler.semantics.diagnostics import Diagnostics
 
@@ -42,11 +43,20 @@ def split(
             on_points.append(term)
         else:
             name = of_points[0].written
+            hint = (
+                f"Add `{name}` to BY, or write two conditions joined by AND. "
+                f"If `{name}` is a metric, write an aggregate: `AVG({name})`."
+            )
+            match term:
+                case BoundComparison("==" | "!=" as operator, Subject()):
+                    hint = (
+                        "If the text is meant, write the condition inside a function: "
+                        f"`COUNT(x WHEN {operator} {name})`."
+                    )
             diagnostics.error(
                 of_points[0].span,
                 f"`{name}` is an attribute of points; the rest of this condition is about results",
-                f"Add `{name}` to BY, or write two conditions joined by AND. "
-                f"If `{name}` is a metric, write an aggregate: `AVG({name})`.",
+                hint,
             )
     return Conditions(tuple(on_points), tuple(on_results))
 

@@ -213,6 +213,9 @@ class ValueBinder:
             return Subject(span=node.span)
         if isinstance(node, ast.InsightReference) and self.symbols[node.name] is None:
             return unresolved(node)
+        if isinstance(node, ast.FunctionCall) and function_symbol(node.function) is None:
+            self._report_unknown(node, of_attributes=True)
+            return unresolved(node)
         self.diagnostics.error(
             node.span,
             "a condition inside an aggregate is about single points",
@@ -389,18 +392,29 @@ class ValueBinder:
         return Unresolved((operand,), span=node.span, properties=Properties(None, resolved=False))
 
     def _report_unknown_list(self, called: ast.FunctionCall) -> None:
+        near = nearest(called.function, _operators_over_attributes())
+        define = f"""Define it, as in `FUNCTION {called.function}(x) {{ ("a", "b") }}`."""
         self.diagnostics.error(
             head(called.span, len(called.function)),
             f"there is no FUNCTION `{called.function}` that stands for a list",
-            f"""Define it, as in `FUNCTION {called.function}(x) {{ ("a", "b") }}`.""",
+            did_you_mean(near) if near else define,
         )
 
-    def _report_unknown(self, call: ast.FunctionCall) -> None:
+    def _report_unknown(self, call: ast.FunctionCall, *, of_attributes: bool = False) -> None:
+        """Report a function that does not exist.
+
+        ``of_attributes``: whether only an operator over attributes can be meant.
+        """
         found = installed()
-        installed_names = BUILT_IN | {operator.name for operator in found.operators}
-        near = nearest(call.function, installed_names)
-        listed = f"Functions: {', '.join(sorted(installed_names))}."
-        hint = function_hint(call.function) or (did_you_mean(near) if near else listed)
+        names = _operators_over_attributes()
+        listed = "No package with such an operator over attributes of points is installed."
+        if not of_attributes:
+            names = BUILT_IN | {operator.name for operator in found.operators}
+        if names:
+            listed = f"Functions: {', '.join(sorted(names))}."
+        near = nearest(call.function, names)
+        foreign = None if of_attributes else function_hint(call.function)
+        hint = foreign or (did_you_mean(near) if near else listed)
         for entry_point, problem in found.problems.items():
             hint += f" The installed operator {entry_point} cannot be used: {problem}."
         self.diagnostics.error(
@@ -408,6 +422,10 @@ class ValueBinder:
             f"there is no function `{call.function}`",
             hint,
         )
+
+
+def _operators_over_attributes() -> frozenset[str]:
+    return frozenset(each.name for each in installed().operators if each.attributes)
 
 
 def added_keys(node: ast.Expression, symbols: Symbols) -> Iterator[str]:

@@ -3,18 +3,23 @@
 from collections.abc import Callable, Iterator
 
 from analytics_enabler.semantics.bind.bound_tree import BoundInsight
-from analytics_enabler.semantics.checks.attributes import check_attributes, check_unknown_keys
+from analytics_enabler.semantics.checks.attributes import check_attributes
+from analytics_enabler.semantics.checks.compared_values import check_compared_values
 from analytics_enabler.semantics.checks.context import Context
 from analytics_enabler.semantics.checks.feeds import check_feed
 from analytics_enabler.semantics.checks.keys import check_keys
 from analytics_enabler.semantics.checks.levels import check_latest_of_several, check_sums_of_levels
 from analytics_enabler.semantics.checks.point_spans import check_point_spans
+from analytics_enabler.semantics.checks.positions import check_geohashes, check_positions
 from analytics_enabler.semantics.checks.reads import check_points, check_reads
 from analytics_enabler.semantics.checks.sampling import check_sampling
 from analytics_enabler.semantics.checks.size import check_size
-from analytics_enabler.semantics.checks.text_values import check_positions, check_text_values
 from analytics_enabler.semantics.checks.tick_series import check_tick_series
 from analytics_enabler.semantics.checks.types import check_types
+from analytics_enabler.semantics.checks.unknown_attributes import (
+    check_unknown_attributes,
+    check_unknown_keys,
+)
 from analytics_enabler.semantics.checks.windows import check_windows
 from grammar import Diagnostic
 
@@ -32,8 +37,10 @@ CHECKS: tuple[Callable[[BoundInsight, Context], Iterator[Diagnostic]], ...] = (
     check_feed,
     check_attributes,
     check_unknown_keys,
-    check_text_values,
+    check_unknown_attributes,
+    check_compared_values,
     check_positions,
+    check_geohashes,
     check_latest_of_several,
     check_sums_of_levels,
 )

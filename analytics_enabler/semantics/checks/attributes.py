@@ -1,31 +1,26 @@
 """The check for names in conditions that mean attributes, but were probably meant as metrics."""
 
-import itertools
 from collections.abc import Iterator
 
 from analytics.plan.attributes import canonical, is_of_all_points
 from analytics_enabler.semantics.bind.bound_tree import (
     AttributeRead,
-    BoundAggregation,
     BoundComparison,
     BoundInsight,
     BoundInsightReference,
     BoundMembership,
     BoundScope,
     Constant,
-    CurrentValue,
-    LabelRead,
     Subject,
 )
-from analytics_enabler.semantics.checks.context import MAX_POINTS, Context
+from analytics_enabler.semantics.checks.context import Context
+from analytics_enabler.semantics.checks.unknown_attributes import attributes_of
 from analytics_enabler.semantics.diagnostics import did_you_mean, error, warning
 from grammar import Diagnostic, ast
 from grammar.trees import walk
 
 _COMMON = ("node", "site", "region", "entityID", "entityType", "group")
 """The attributes that all points have."""
-
-_MAX_LISTED = 10
 
 
 def check_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
@@ -59,6 +54,9 @@ def check_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagno
     for name, (attribute, node) in compared.items():
         if name in expected or attribute.name in expected:
             continue
+        known = [attributes_of(source.metric, context) for source in insight.sources]
+        if any(each and attribute.name not in each for each in known):
+            continue  # the check of unknown attributes yields a warning
         function = f"name it in a function, as in `MAX({name})`."
         if name in metrics:
             yield warning(
@@ -79,38 +77,6 @@ def check_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagno
                 "arrived yet",
                 did_you_mean(near) if near else f"If it is a metric, {function}",
             )
-
-
-def check_unknown_keys(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
-    """Yield a warning for each attribute of a key that no recent point of a metric has."""
-    if insight.feed is not None:
-        return
-    reads = dict.fromkeys(
-        (source.metric, name)
-        for node in insight.nodes
-        if isinstance(node, BoundAggregation | CurrentValue | LabelRead)
-        for source in (node.sources if isinstance(node, BoundAggregation) else (node.source,))
-        for name in node.by
-        if not is_of_all_points(name)
-    )
-    for metric, name in reads:
-        points = context.points.get(metric, ())
-        known = frozenset(itertools.chain.from_iterable(points))
-        # Of a metric with more points, another one may have the attribute.
-        if points and len(points) < MAX_POINTS and name not in known:
-            near = context.suggestions.nearest(name, known)
-            yield warning(
-                insight.head,
-                f"no recent point of `{metric}` has the attribute `{name}`, so BY {name} does not "
-                "divide its values",
-                did_you_mean(near) if near else _listed(known),
-            )
-
-
-def _listed(attributes: frozenset[str]) -> str:
-    some = ", ".join(f"`{each}`" for each in sorted(attributes)[:_MAX_LISTED])
-    more = " and others" if len(attributes) > _MAX_LISTED else ""
-    return f"The points have the attributes {some}{more}."
 
 
 def _unread_metrics(insight: BoundInsight, context: Context) -> Iterator[AttributeRead]:

@@ -9,7 +9,7 @@ from analytics_enabler.semantics.expand.feeds import Schemas
 from analytics_enabler.semantics.sites import Sites
 
 Values = Mapping[str, Mapping[str, Collection[Scalar]]]
-"""Metric -> attribute -> the different values that recent points have."""
+"""Metric -> attribute -> the different values that recent points have; empty: there are many."""
 
 PointAttributes = Mapping[str, Scalar]
 """The attributes of a point: name -> value."""
@@ -29,7 +29,7 @@ class Context:
     ``metrics``: the names of the metrics that the insight may read. ``schemas``: stream -> columns,
     for the streams that feeds read. ``sites``: the sites in the fabric. ``suggestions``: finds
     similar names for hints. ``metrics`` and ``sites`` are None if unknown. ``values``: metric ->
-    attribute -> all values that recent points have; attributes with too many values are omitted.
+    attribute -> all values that recent points have.
     ``attributes``: the attributes that points certainly have; None: unknown. ``points``: metric ->
     the attributes of its recent points. ``units``: metric -> unit, where it is known.
     """

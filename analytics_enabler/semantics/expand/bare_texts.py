@@ -10,6 +10,7 @@ from typing import Any
 
 from analytics.plan.attributes import canonical, is_of_all_points
 from analytics_enabler.semantics.bind.names import metrics_read
+from analytics_enabler.semantics.bind.symbols import is_of_attributes
 from analytics_enabler.semantics.diagnostics import Diagnostics
 from grammar import Script, ast
 from grammar.trees import map_children, walk
@@ -47,29 +48,41 @@ def resolve_texts(script: Script, known: KnownNames, diagnostics: Diagnostics) -
     if not has_bare_names(script.statements):
         return script
     statements = tuple(
-        _Resolution(known, _local_names(each), diagnostics).of(each, points=False)
+        _Resolution(known, _local_names(each), _metrics(each), diagnostics).of(each, points=False)
         for each in script.statements
     )
     return replace(script, statements=statements)
 
 
 def _local_names(statement: ast.Statement) -> frozenset[str]:
-    """Return the names that a statement itself uses for metrics, attributes or parameters."""
+    """Return the names that a statement itself uses for attributes or parameters."""
     names = [name for node in walk(statement) if isinstance(node, ast.Scoped) for name in node.by]
     match statement:
         case ast.InsightStatement():
-            names += [*statement.by, *(stream.metric for stream in metrics_read(statement))]
+            names += statement.by
         case ast.FunctionDefinition():
             names += statement.parameters
     return frozenset(map(canonical, names))
 
 
+def _metrics(statement: ast.Statement) -> frozenset[str]:
+    """Return the names that a statement itself uses for metrics."""
+    if not isinstance(statement, ast.InsightStatement):
+        return frozenset()
+    return frozenset(canonical(stream.metric) for stream in metrics_read(statement))
+
+
 @dataclass(frozen=True, slots=True)
 class _Resolution:
-    """The resolution of the bare names in one statement; ``local``: names with other meanings."""
+    """The resolution of the bare names in one statement.
+
+    ``local``: the names that the statement uses for attributes or parameters. ``read``: the names
+    that it uses for metrics.
+    """
 
     known: KnownNames
     local: frozenset[str]
+    read: frozenset[str]
     diagnostics: Diagnostics
 
     def of(self, node: ast.SyntaxNode, *, points: bool) -> Any:
@@ -106,17 +119,21 @@ class _Resolution:
         return not (
             self._is_metric(node.name)
             or self._is_attribute(node.name)
-            or (isinstance(other, ast.Name) and self._is_metric(other.name))
+            or (isinstance(other, ast.Name) and self._is_only_metric(other.name))
         )
 
     def _is_metric(self, name: str) -> bool:
         return name in (self.known.metrics or ())
 
+    def _is_only_metric(self, name: str) -> bool:
+        """Return whether a name means numbers: points have no attribute with the metric's name."""
+        return self._is_metric(name) and canonical(name) not in (self.known.attributes or ())
+
     def _is_attribute(self, name: str) -> bool:
         attribute = canonical(name)
         return (
             is_of_all_points(attribute)
-            or attribute in self.local
+            or attribute in self.local | self.read
             or attribute in (self.known.attributes or ())
         )
 
@@ -135,9 +152,10 @@ class _Resolution:
             return
         if not isinstance(other, ast.Name):
             return
-        if self._is_metric(other.name):  # numbers are compared
+        if self._is_only_metric(other.name):  # numbers are compared
             return
-        kind = "metric" if self._is_metric(node.name) else "attribute"
+        is_metric = self._is_metric(node.name) or attribute in self.read
+        kind = "metric" if is_metric else "attribute"
         self.diagnostics.warning(
             node.span,
             f"`{node.name}` is read as the {kind} of this name, not as a text",
@@ -156,6 +174,8 @@ def _may_be_text(node: ast.Expression, other: ast.Expression, *, points: bool = 
     match other:
         case ast.Name() | ast.FunctionCall("GEOHASH"):
             return True
+        case ast.FunctionCall(function):
+            return is_of_attributes(function)
         case ast.Elided():
             return points
         case _:

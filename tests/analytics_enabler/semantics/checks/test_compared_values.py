@@ -15,6 +15,9 @@ VALUES: dict[str, dict[str, list[Scalar]]] = {
         "port": ["8080", "9090"],
         "code": [500.0, 404],
         "urgent": [True],
+        "ward": [],
+        "entityID": ["p1", "p2"],
+        "region": ["east"],
     }
 }
 
@@ -82,48 +85,66 @@ def test_number_that_is_compared_with_texts_causes_a_warning(text: str) -> None:
     ]
 
 
+NEVER = (
+    "A comparison of values of different types is never true. The insight has no values until such "
+    "points come in."
+)
+
+
 @pytest.mark.parametrize(
     ("condition", "message", "hint"),
     [
         (
             "port == 8080",
             "has a number as its port; values seen: 8080, 9090 (texts)",
-            'A number and a text are never equal: write the text, `"8080"`.',
+            'Values of different types are never equal: write the text, `"8080"`.',
         ),
         (
-            "port IN (8080, 1)",
+            "port IN (1, 8080)",
             "has a number as its port; values seen: 8080, 9090 (texts)",
-            'A number and a text are never equal: write the text, `"8080"`.',
+            'Values of different types are never equal: write the text, `"8080"`.',
         ),
         (
             'code == "500"',
-            "has the code `500`; values seen: 404, 500 (numbers)",
-            "A text never equals a value of another type: without quotes, write `500`.",
+            "has a text as its code; values seen: 404, 500 (numbers)",
+            "Values of different types are never equal: without quotes, write `500`.",
         ),
         (
             'urgent == "true"',
-            "has the urgent `true`; values seen: true (booleans)",
-            "A text never equals a value of another type: without quotes, write `true`.",
+            "has a text as its urgent; values seen: true (booleans)",
+            "Values of different types are never equal: without quotes, write `true`.",
+        ),
+        ("port > 80", "has a number as its port; values seen: 8080, 9090 (texts)", NEVER),
+        ("urgent == 1", "has a number as its urgent; values seen: true (booleans)", NEVER),
+        ('code != "7"', "has a text as its code; values seen: 404, 500 (numbers)", NEVER),
+        ("port NOT IN (7)", "has a number as its port; values seen: 8080, 9090 (texts)", NEVER),
+        ("code == true", "has a boolean as its code; values seen: 404, 500 (numbers)", NEVER),
+        (
+            'urgent IN (1, "x")',
+            "has a number or a text as its urgent; values seen: true (booleans)",
+            NEVER,
         ),
         (
-            "port > 80",
-            "has a number as its port; values seen: 8080, 9090 (texts)",
-            "A number and a text are never compared: the insight has no values until such points "
-            "come in.",
+            'port IN (8080, "x")',
+            "has the port `x`; values seen: 8080, 9090",
+            "The insight has no values until such points come in.",
         ),
-        ("urgent == 1", "has a number as its urgent; values seen: true (booleans)", None),
     ],
 )
-def test_comparison_with_a_value_of_another_type_causes_a_warning(
-    condition: str, message: str, hint: str | None
+def test_comparison_that_no_point_satisfies_causes_a_warning(
+    condition: str, message: str, hint: str
 ) -> None:
-    text = f"a = COMPUTE COUNT(disease, 10 s) WHEN {condition} EVERY 5 s"
-    checked = check(
-        text, metrics=frozenset(["disease"]), attributes=frozenset(VALUES["disease"]), values=VALUES
-    )
-    (problem,) = checked.problems
-    assert problem.message == f"no recent point of `disease` {message}"
-    assert hint is None or problem.hint == hint
+    for by in ("", "BY port, code, urgent "):
+        text = f"a = COMPUTE COUNT(disease, 10 s) {by}WHEN {condition} EVERY 5 s"
+        checked = check(
+            text,
+            metrics=frozenset(["disease"]),
+            attributes=frozenset(VALUES["disease"]),
+            values=VALUES,
+        )
+        (problem,) = checked.problems
+        assert problem.message == f"no recent point of `disease` {message}"
+        assert problem.hint == hint
 
 
 @pytest.mark.parametrize(
@@ -132,6 +153,39 @@ def test_comparison_with_a_value_of_another_type_causes_a_warning(
 def test_comparison_with_a_value_of_the_same_type_causes_no_warning(condition: str) -> None:
     text = f"COUNT(disease, 10 s) WHEN {condition} EVERY 5 s"
     assert warnings(text, attributes=VALUES["disease"]) == []
+
+
+def test_entity_that_no_point_has_causes_a_warning() -> None:
+    (warning,) = warnings("AVG(disease FROM (p9)) EVERY 5 s")
+    assert warning == (
+        "no recent point of `disease` is one of the entity `p9`; values seen: p1, p2"
+    )
+    assert warnings("AVG(disease FROM (p9, p2)) EVERY 5 s") == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "hint"),
+    [
+        ('regoin == "east"', "Did you mean `region`?"),
+        ("coda == 5", "Did you mean `code`?"),
+        ("coda > 5", "Did you mean `code`?"),
+        ('stop == "x"', "The points have the attributes `age`, `code`, `diagnosis`, `entityID`"),
+        ("cost > 5", "If the metric of this name is meant, name it in a function: `MAX(cost)`."),
+        ("level < 3 OR code == 3", "The points have the attributes"),
+    ],
+)
+def test_attribute_that_no_point_has_causes_a_warning(condition: str, hint: str) -> None:
+    checked = check(
+        f"a = COMPUTE COUNT(disease WHEN {condition}, 10 s) EVERY 5 s",
+        metrics=frozenset(["disease", "cost"]),
+        attributes=frozenset(VALUES["disease"]) | {"stop"},
+        values=VALUES,
+    )
+    (problem,) = checked.problems
+    assert problem.message == (
+        f"no recent point of `disease` has the attribute `{condition.split()[0]}`"
+    )
+    assert (problem.hint or "").startswith(hint)
 
 
 def test_text_in_allow_that_no_point_has_causes_a_warning() -> None:
@@ -151,21 +205,6 @@ def test_similar_text_is_suggested() -> None:
     text = 'a = COMPUTE COUNT(disease, 10 s) WHEN diagnosis == "colt" EVERY 5 s'
     checked = check(text, metrics=frozenset(["disease"]), values=VALUES)
     assert [problem.hint for problem in checked.problems] == ["Did you mean `cold`?"]
-
-
-@pytest.mark.parametrize(("seen", "expected"), [(["ward 3", "home"], 1), (["home", "35.1,33"], 0)])
-def test_geohash_of_texts_that_are_no_positions_causes_a_warning(
-    seen: list[str], expected: int
-) -> None:
-    checked = check(
-        "a = COMPUTE GEOHASH[5](place) BY node EVERY 5 s",
-        metrics=frozenset(["place"]),
-        values={"place": {"place": seen}},
-    )
-    assert checked.ok
-    found = [each.message for each in checked.problems if "has a position" in each.message]
-    assert len(found) == expected
-    assert all("values seen: home, ward 3" in message for message in found)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,93 @@
+"""The checks for attributes that no recent point of a metric has."""
+
+import itertools
+from collections.abc import Iterator
+
+from analytics.plan.attributes import is_of_all_points
+from analytics_enabler.semantics.bind.bound_tree import (
+    AttributeRead,
+    BoundAggregation,
+    BoundInsight,
+    CurrentValue,
+    LabelRead,
+)
+from analytics_enabler.semantics.checks.conditions import point_conditions
+from analytics_enabler.semantics.checks.context import MAX_POINTS, Context
+from analytics_enabler.semantics.diagnostics import did_you_mean, warning
+from grammar import Diagnostic
+from grammar.trees import walk
+
+_MAX_LISTED = 10
+
+
+def check_unknown_keys(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
+    """Yield a warning for each attribute of a key that no recent point of a metric has."""
+    if insight.feed is not None:
+        return
+    reads = dict.fromkeys(
+        (source.metric, name)
+        for node in insight.nodes
+        if isinstance(node, BoundAggregation | CurrentValue | LabelRead)
+        for source in (node.sources if isinstance(node, BoundAggregation) else (node.source,))
+        for name in node.by
+    )
+    for metric, name in reads:
+        known = attributes_of(metric, context)
+        if _is_unknown(name, known):
+            near = context.suggestions.nearest(name, known)
+            yield warning(
+                insight.head,
+                f"no recent point of `{metric}` has the attribute `{name}`, so BY {name} does not "
+                "divide its values",
+                did_you_mean(near) if near else _listed(known),
+            )
+
+
+def check_unknown_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
+    """Yield a warning for each attribute in a condition that no recent point of a metric has."""
+    if insight.feed is not None:
+        return
+    for metric, read in _reads(insight):
+        known = attributes_of(metric, context)
+        if _is_unknown(read.name, known) and read.name != metric:
+            metrics = context.metrics or frozenset[str]()
+            near = context.suggestions.nearest(read.written, known | metrics)
+            hint = did_you_mean(near) if near else _listed(known)
+            if read.written in metrics:
+                function = f"`MAX({read.written})`"
+                hint = f"If the metric of this name is meant, name it in a function: {function}."
+            yield warning(
+                read.span,
+                f"no recent point of `{metric}` has the attribute `{read.written}`",
+                hint,
+            )
+
+
+def _reads(insight: BoundInsight) -> dict[tuple[str, AttributeRead], None]:
+    """Return (metric, attribute) for the attributes in conditions on points, each of them once."""
+    first: dict[tuple[str, str], AttributeRead] = {}
+    for source in insight.sources:
+        for term in point_conditions(insight, source):
+            for node in walk(term):
+                if isinstance(node, AttributeRead):
+                    first.setdefault((source.metric, node.name), node)
+    return dict.fromkeys((metric, read) for (metric, _), read in first.items())
+
+
+def attributes_of(metric: str, context: Context) -> frozenset[str]:
+    """Return the attributes of a metric's recent points; empty: unknown."""
+    points = context.points.get(metric, ())
+    # Of a metric with more points, another one may have further attributes.
+    if len(points) >= MAX_POINTS:
+        return frozenset()
+    return frozenset(itertools.chain(context.values.get(metric, ()), *points))
+
+
+def _is_unknown(name: str, known: frozenset[str]) -> bool:
+    return bool(known) and name not in known and not is_of_all_points(name)
+
+
+def _listed(attributes: frozenset[str]) -> str:
+    some = ", ".join(f"`{each}`" for each in sorted(attributes)[:_MAX_LISTED])
+    more = " and others" if len(attributes) > _MAX_LISTED else ""
+    return f"The points have the attributes {some}{more}."
