@@ -15,6 +15,7 @@ from docker.errors import DockerException, NotFound  # type: ignore[import-untyp
 from docker.types import Mount  # type: ignore[import-untyped]
 
 from fog_emulation import traffic_control
+from fog_emulation.delay_line import line_shapes
 from fog_emulation.docker_cables import Cables
 from fog_emulation.fog_trust import FOLDER, FogTrust, archive, node_trust
 from fog_emulation.host import (
@@ -27,7 +28,7 @@ from fog_emulation.host import (
 )
 from fog_emulation.services import ComposeService
 from fog_emulation.timetable import LimitNode, ScenarioStep, StartNode, shaped_directions
-from fog_emulation.topology import Direction, EmulatedNode, FogPlan
+from fog_emulation.topology import WAYS, Direction, EmulatedNode, FogPlan, Way
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 
 FOG_LABEL = "mistbow.fog"
@@ -73,6 +74,7 @@ class DockerBackend:
         self._stress_processes: dict[str, list[subprocess.Popen[bytes]]] = {}
         self._kernel: KernelFeatures | None = None
         self._cables = Cables(self._docker_name("cables"))
+        self._linked_networks = traffic_control.networks_of_shaped_links(fog.directions)
         self._delayed_networks = {each.network for each in fog.directions if each.shape.delay_ms}
         with docker_errors():
             self._docker = docker.from_env()
@@ -81,7 +83,10 @@ class DockerBackend:
         """Return the settings that this machine does not support, as texts with reasons."""
         features = self._features
         supported = traffic_control.SupportedShapes(
-            rate=features.tbf, delay=features.netem or features.tap, loss=features.statistic
+            rate=features.tbf,
+            delay=features.netem or features.tap,
+            loss=features.statistic,
+            links=features.tap,
         )
         later = list(shaped_directions(steps))
         return (
@@ -124,6 +129,7 @@ class DockerBackend:
         self._container(direction.node)
         self._directions[direction.node] |= _by_key([direction])
         self._shape_direction(direction)
+        self._shape_line(direction.node, direction.network, direction.way)
         self._set_loss(direction.node, first=False)
 
     def limit(self, node: str, cores: float, memory_bytes: int) -> None:
@@ -161,7 +167,10 @@ class DockerBackend:
         self._shape_node(node.name)
         # A restarted node may have another address: the rules of its peers name it.
         for other in self._running_nodes() - {node.name}:
-            if any(each.peer == node.name for each in self._directions.get(other, {}).values()):
+            theirs = self._directions.get(other, {}).values()
+            if links := [each for each in theirs if each.peer == node.name]:
+                for link in links:
+                    self._shape_line(other, link.network, link.way)
                 self._set_loss(other, first=False)
 
     def stop(self, node: str) -> None:
@@ -222,14 +231,18 @@ class DockerBackend:
             self._cables.insert(node, network, self._cable_devices(node, network)[1])
         for direction in self._directions[node].values():
             self._shape_direction(direction)
+        for network in self._networks_with_delay_lines(node):
+            for way in WAYS:
+                self._shape_line(node, network, way)
         self._set_loss(node, first=True)
 
     def _shape_direction(self, direction: Direction) -> None:
-        """Set the traffic shape of one direction: at the node's device (up) or at the host's device
-        (down).
+        """Set the traffic shape of one direction that the kernel applies: at the node's device (up)
+        or at the host's device (down).
         """
-        if direction.peer is not None:
-            return  # only loss can be set between two nodes: see ``traffic_control.refusals``
+        linked = direction.network in self._linked_networks and self._features.tap
+        if direction.peer is not None or linked:
+            return  # delay lines apply these shapes
         namespace = self._namespace(direction.node)
         device, port = self._cable_devices(direction.node, direction.network)
         if direction.way == "up":
@@ -237,28 +250,45 @@ class DockerBackend:
         else:
             far_side = self._far_namespace(direction.node, direction.network)
             shape_device(far_side, port, direction.shape, self._features)
-        if direction.network in self._networks_with_delay_lines(direction.node):
-            self._cables.delay(direction)
+
+    def _shape_line(self, node: str, network: str, way: Way) -> None:
+        """Set the rates and delays of one direction that a delay line applies, if there is one."""
+        if network not in self._networks_with_delay_lines(node):
+            return
+        has_links = network in self._linked_networks
+        shapes = line_shapes(
+            self._directions[node].values(),
+            network,
+            way,
+            self._peer_addresses(node) if has_links else {},
+            rates=has_links,
+        )
+        self._cables.shape(node, network, shapes)
 
     def _set_loss(self, node: str, *, first: bool) -> None:
         """Replace the packet-loss rules of a node; links to nodes that do not run get no rules."""
         if not self._features.statistic:
             return
-        alive = self._running_nodes()
+        addresses = self._peer_addresses(node)
         directions = [
             each
             for each in self._directions[node].values()
-            if each.peer is None or each.peer in alive
+            if each.peer is None or (each.peer, each.network) in addresses
         ]
         devices = {each.network: self._cable_devices(node, each.network)[0] for each in directions}
-        addresses = {
-            (each.peer, each.network): self.address(each.peer, each.network)
-            for each in directions
-            if each.peer is not None
-        }
         rules = traffic_control.loss_rules(directions, devices, addresses, first=first)
         with self.inside(node):
             command(["iptables-restore", "--noflush"], rules)
+
+    def _peer_addresses(self, node: str) -> dict[tuple[str, str], str]:
+        """Return (peer, network) -> address, for the links of a node to peers that run."""
+        links = {(each.peer, each.network) for each in self._directions[node].values()}
+        alive = self._running_nodes()
+        return {
+            (peer, network): self.address(peer, network)
+            for peer, network in links
+            if peer is not None and peer in alive
+        }
 
     def _cable_devices(self, node: str, network: str) -> tuple[str, str]:
         """Return the devices at both ends of a node's link to a network: (node's device, host's
@@ -283,12 +313,14 @@ class DockerBackend:
         return self._cables.namespace if inserted else own_namespace()
 
     def _networks_with_delay_lines(self, node: str) -> set[str]:
-        """Return the networks to which a node must be connected by delay lines, since netem is
-        missing.
+        """Return the networks to which a node must be connected by delay lines, because of the
+        shapes of single links or since netem is missing.
         """
-        if self._features.netem or not self._features.tap:
+        if not self._features.tap:
             return set()
-        return self._delayed_networks & {network for network, _, _ in self._directions[node]}
+        delayed = set() if self._features.netem else self._delayed_networks
+        own = {network for network, _, _ in self._directions[node]}
+        return (self._linked_networks | delayed) & own
 
     def _stop_stress(self, node: str) -> None:
         for process in self._stress_processes.pop(node, ()):
@@ -313,8 +345,9 @@ class DockerBackend:
                 yield f"{node.name}: a container needs a network"
 
     def _delay_refusals(self, directions: Sequence[Direction]) -> Iterator[str]:
+        lined = self._delayed_networks | self._linked_networks
         for each in directions:
-            if each.shape.delay_ms and each.network not in self._delayed_networks:
+            if each.shape.delay_ms and each.network not in lined:
                 yield (
                     f"{each.node} {each.network}: without netem, a delay cannot be added later:"
                     " set a delay of this network in the model"

@@ -1,4 +1,4 @@
-"""Latency for containers if the kernel has no netem, by delay lines.
+"""Latency for containers if the kernel has no netem, and shapes of single links, by delay lines.
 
 A cable is the pair of virtual devices that connects a container to a bridge of Docker. The end of
 the cable at the bridge (the far end) is moved to a network namespace of the fog, and connected
@@ -15,17 +15,13 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from fog_emulation.delay_line import DirectionLatency, set_latency
-from fog_emulation.host import command, namespaces, own_namespace, succeeds
-from fog_emulation.topology import Direction, Way
+from fog_emulation.delay_line import LineShapes, set_shapes
+from fog_emulation.host import command, kill_with_argument, namespaces, own_namespace, succeeds
 from mistbow.errors import UnavailableError
 
 _NETNS = Path("/run/netns")
 _PATIENCE_S = 10
 _PAUSE_S = 0.02
-
-# A delay line sees directions from its namespace: packets up to the network leave it.
-_AS_LINE_SEES: dict[Way, Way] = {"up": "down", "down": "up"}
 
 
 class Cables:
@@ -64,23 +60,15 @@ class Cables:
         _, _, bridge = self._devices(node, network)
         return self._has(bridge)
 
-    def delay(self, direction: Direction) -> None:
-        """Set the latency of one direction of a cable."""
-        _, inside, _ = self._devices(direction.node, direction.network)
-        shape = direction.shape
-        set_latency(
-            self.namespace,
-            inside,
-            DirectionLatency(_AS_LINE_SEES[direction.way], shape.delay_ms, shape.deviation_ms),
-        )
+    def shape(self, node: str, network: str, shapes: LineShapes) -> None:
+        """Replace the rates and delays of one direction of a cable."""
+        _, inside, _ = self._devices(node, network)
+        set_shapes(self.namespace, inside, shapes)
 
     def cut(self, node: str, network: str) -> None:
         """Remove the delay line from the cable of a container that is being removed."""
         outside, inside, bridge = self._devices(node, network)
-        for pid in self._pids():
-            with suppress(OSError):
-                if inside.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
-                    os.kill(pid, signal.SIGKILL)
+        kill_with_argument(self._name, inside)
         with suppress(UnavailableError):
             self._ip("link", "del", bridge)
         # A killed process frees its devices a little later, and their names are used again.
@@ -113,7 +101,11 @@ class Cables:
     def _start_delay_line(self, outside: str, inside: str) -> None:
         line = [sys.executable, "-m", "fog_emulation.delay_line"]
         process = subprocess.Popen(
-            ["ip", "netns", "exec", self._name, *line, str(own_namespace()), outside, inside],
+            [
+                *("ip", "netns", "exec", self._name),
+                *line,
+                *(str(own_namespace()), outside, inside, "node"),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

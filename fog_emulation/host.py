@@ -2,9 +2,10 @@
 
 import ctypes
 import os
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +62,14 @@ def in_namespace(path: Path) -> Iterator[None]:
             yield
         finally:
             _set_namespace(own.fileno())
+
+
+def kill_with_argument(namespace: str, argument: str) -> None:
+    """Kill the processes in a named network namespace whose command line has an argument."""
+    for pid in command(["ip", "netns", "pids", namespace]).split():
+        with suppress(OSError):
+            if argument.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                os.kill(int(pid), signal.SIGKILL)
 
 
 def own_namespace() -> Path:

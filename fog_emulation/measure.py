@@ -9,8 +9,10 @@ import statistics
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from fog_emulation.backend import Backend
 from fog_emulation.topology import Direction, FogPlan, Shape, Way
@@ -22,6 +24,14 @@ _PAUSE_S = 0.002
 _FLOOD_BYTES = 1400
 _FLOOD_S = 1.5
 _FLOOD_TIMES = 1.5
+_LOSS_PACKETS_PER_S = 10_000
+_BUFFER_BYTES = 64 * 2**20
+_PACKET_BYTES = 2048
+# Python has no names for these options.
+_SO_RCVBUFFORCE = 33
+_SO_TIMESTAMPNS = 35
+_TIMESTAMP = struct.Struct("qq")
+_NOTES_BYTES = socket.CMSG_SPACE(_TIMESTAMP.size)
 _QUIET_S = 1.0
 
 
@@ -44,15 +54,32 @@ class _Arrivals:
 
 def pairs(fog: FogPlan) -> list[tuple[str, str, str]]:
     """Return (network, source, target) for both directions between the first two nodes of each
-    network.
+    network that are not cut off from each other, and of each pair of labels with a link.
     """
-    found = []
+    found: dict[tuple[str, str, str], None] = {}
     for network in fog.networks:
-        names = [node.name for node in fog.members(network)][:2]
-        if len(names) == 2:
-            one, other = names
-            found += [(network, one, other), (network, other, one)]
-    return found
+        names = [node.name for node in fog.members(network)]
+        for one, other in combinations(names, 2):
+            if expected(fog.directions, network, one, other).loss < 1:
+                found |= _both_directions(network, one, other)
+                break
+        for one, other in _first_links(fog, network):
+            found |= _both_directions(network, one, other)
+    return list(found)
+
+
+def _both_directions(network: str, one: str, other: str) -> dict[tuple[str, str, str], None]:
+    return dict.fromkeys(((network, one, other), (network, other, one)))
+
+
+def _first_links(fog: FogPlan, network: str) -> Iterable[tuple[str, str]]:
+    labels = {node.name: node.label for node in fog.nodes}
+    links: dict[tuple[str, str], tuple[str, str]] = {}
+    for each in fog.directions:
+        if each.network == network and each.peer is not None and each.shape.loss < 1:
+            ends = (labels[each.node], labels[each.peer])
+            links.setdefault(ends, (each.node, each.peer))
+    return links.values()
 
 
 def expected(directions: Sequence[Direction], network: str, source: str, target: str) -> Shape:
@@ -87,16 +114,11 @@ def measure(
     delays.
     """
     to_measure = expected(directions, network, source, target)
-    address = backend.address(target, network)
-    with backend.inside(target), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
-        receiver.bind((address, 0))
-        port = receiver.getsockname()[1]
-        with backend.inside(source), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-            sender.connect((address, port))
-            arrived = _exchange(sender, receiver, probes, to_measure)
-            lost_after = _shape_of(directions, network, target, "down", source).loss
-            flooded = to_measure.rate_bps is not None and lost_after < 1
-            rate = _flood(sender, receiver, to_measure, lost_after) if flooded else None
+    with _connected(backend, network, source, target) as (sender, receiver):
+        arrived = _exchange(sender, receiver, probes, to_measure)
+        lost_after = _shape_of(directions, network, target, "down", source).loss
+        flooded = to_measure.rate_bps is not None and lost_after < 1
+        rate = _flood(sender, receiver, to_measure, lost_after) if flooded else None
     found = Shape(
         rate_bps=rate,
         loss=1 - len(arrived.delays) / probes,
@@ -104,6 +126,35 @@ def measure(
         deviation_ms=_spread_ms(arrived.delays),
     )
     return Measurement(network, source, target, to_measure, found)
+
+
+def lost_share(
+    backend: Backend,
+    directions: Sequence[Direction],
+    network: str,
+    source: str,
+    target: str,
+    packets: int,
+) -> float:
+    """Send ``packets`` small packets; return the share that does not arrive.
+
+    10,000 packets are sent per second, or half of the expected rate. The standard error of the
+    share p is √(p (1 - p) / packets).
+    """
+    rate_bps = expected(directions, network, source, target).rate_bps
+    pause = 1 / _LOSS_PACKETS_PER_S
+    if rate_bps is not None:
+        pause = max(pause, 2 * 8 * (_HEADER.size + _HEADERS_BYTES) / rate_bps)
+    with _connected(backend, network, source, target) as (sender, receiver):
+        beginning = time.monotonic()
+        sent = 0
+        with _Receiver(receiver, _QUIET_S) as arrived:
+            while sent < packets:
+                while sent < min(packets, (time.monotonic() - beginning) / pause):
+                    _send(sender, _HEADER.pack(sent, time.monotonic()))
+                    sent += 1
+                time.sleep(0.001)
+    return 1 - len(arrived.times) / packets
 
 
 def table(rows: Sequence[Measurement]) -> str:
@@ -130,6 +181,28 @@ def _shape_of(
     general = next((each.shape for each in here if each.peer is None), Shape())
     special = next((each.shape for each in here if each.peer == peer), None)
     return general if special is None or general.loss == 1 else special
+
+
+@contextmanager
+def _connected(
+    backend: Backend, network: str, source: str, target: str
+) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Open a socket in ``source`` that is connected to a socket in ``target``: (sender, receiver).
+
+    The receiver's buffer is large, and the kernel notes the times of arrival: a process that waits
+    for a processor neither loses packets nor measures its own delay.
+    """
+    address = backend.address(target, network)
+    with backend.inside(target):
+        receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with backend.inside(source):
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with receiver, sender:
+        receiver.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
+        receiver.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        receiver.bind((address, 0))
+        sender.connect((address, receiver.getsockname()[1]))
+        yield sender, receiver
 
 
 def _exchange(
@@ -215,11 +288,21 @@ class _Receiver:
     def _receive(self) -> None:
         while True:
             try:
-                packet = self._receiver.recv(2048)
+                packet, notes, _, _ = self._receiver.recvmsg(_PACKET_BYTES, _NOTES_BYTES)
             except TimeoutError:
                 if self._sent.is_set():
                     return
                 continue
-            now = time.monotonic()
-            self._arrived.times.append(now)
-            self._arrived.delays.append(now - _HEADER.unpack_from(packet)[1])
+            arrived = time.monotonic() - _age_s(notes)
+            self._arrived.times.append(arrived)
+            self._arrived.delays.append(arrived - _HEADER.unpack_from(packet)[1])
+
+
+def _age_s(notes: Sequence[tuple[int, int, bytes]]) -> float:
+    """Return how long ago the kernel received a packet; 0 without a note of the time."""
+    now = time.time_ns()
+    for level, kind, content in notes:
+        if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
+            seconds, nanoseconds = _TIMESTAMP.unpack(content)
+            return float(now - seconds * 1_000_000_000 - nanoseconds) / 1e9
+    return 0.0

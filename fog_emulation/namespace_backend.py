@@ -14,17 +14,18 @@ from typing import Any
 import msgspec
 
 from fog_emulation import traffic_control
-from fog_emulation.delay_line import DirectionLatency, set_latency
+from fog_emulation.delay_line import line_shapes, set_shapes
 from fog_emulation.host import (
     KernelFeatures,
     command,
     in_namespace,
+    kill_with_argument,
     namespaces,
     probe_kernel,
     shape_device,
 )
 from fog_emulation.timetable import LimitNode, ScenarioStep, shaped_directions
-from fog_emulation.topology import Direction, EmulatedNode, FogPlan, Way
+from fog_emulation.topology import WAYS, Direction, EmulatedNode, FogPlan, Way
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 
 _PREFIX = "mistbow-fog-"
@@ -61,12 +62,16 @@ class NamespaceBackend:
         self._directions = {node.name: _by_key(fog.directions_of(node.name)) for node in fog.nodes}
         self._processes: list[subprocess.Popen[bytes]] = []
         self._kernel: KernelFeatures | None = None
+        self._linked_networks = traffic_control.networks_of_shaped_links(fog.directions)
 
     def refusals(self, steps: Sequence[ScenarioStep] = ()) -> tuple[str, ...]:
         """Return the settings that this machine does not support, as texts with reasons."""
         features = self._features
         supported = traffic_control.SupportedShapes(
-            rate=features.tbf, delay=features.netem or features.tap, loss=features.statistic
+            rate=features.tbf,
+            delay=features.netem or features.tap,
+            loss=features.statistic,
+            links=features.tap,
         )
         directions = [*self._fog.directions, *shaped_directions(steps)]
         return (*self._limit_refusals(steps), *traffic_control.refusals(directions, supported))
@@ -97,6 +102,7 @@ class NamespaceBackend:
         self._require(direction.node)
         self._directions[direction.node] |= _by_key([direction])
         self._shape_direction(direction)
+        self._shape_line(direction.node, direction.network, direction.way)
         self._set_loss(direction.node, first=False)
 
     def limit(self, node: str, cores: float, memory_bytes: int) -> None:  # noqa: ARG002
@@ -122,12 +128,17 @@ class NamespaceBackend:
         self._shape_node(node.name)
         # A restarted node may have another address: the rules of its peers name it.
         for other, theirs in self._directions.items():
-            if self._exists(other) and any(each.peer == node.name for each in theirs.values()):
+            links = [each for each in theirs.values() if each.peer == node.name]
+            if links and self._exists(other):
+                for link in links:
+                    self._shape_line(other, link.network, link.way)
                 self._set_loss(other, first=False)
 
     def stop(self, node: str) -> None:
         """Kill all processes of a node, and remove its namespace."""
         self._require(node)
+        # Its delay lines run beside the bridges, and keep the devices of both their ends.
+        kill_with_argument(self._switch, str(_NETNS / self._namespace(node)))
         self._remove(self._namespace(node))
 
     def address(self, node: str, network: str) -> str:
@@ -169,16 +180,20 @@ class NamespaceBackend:
         self._ip(namespace, "link", "set", device, "up")
 
     def _cable(self, namespace: str, device: str, port: str, network: str) -> None:
-        """Connect a node to the switch by a pair of virtual devices; without netem, by a delay
-        line.
+        """Connect a node to the switch by a delay line, or by a pair of virtual devices if the
+        kernel applies all shapes in the network.
         """
-        if self._features.netem or not self._features.tap:
+        if not self._has_line(network):
             peer = ("peer", "name", port, "netns", self._switch)
             self._ip(namespace, "link", "add", device, "type", "veth", *peer)
             return
         line = [sys.executable, "-m", "fog_emulation.delay_line"]
         process = subprocess.Popen(
-            [*self._exec_argv(self._switch), *line, str(_NETNS / namespace), device, port],
+            [
+                *self._exec_argv(self._switch),
+                *line,
+                *(str(_NETNS / namespace), device, port, "network"),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -193,45 +208,64 @@ class NamespaceBackend:
     def _shape_node(self, node: str) -> None:
         for direction in self._directions[node].values():
             self._shape_direction(direction)
+        for network in {network for network, _, _ in self._directions[node]}:
+            for way in WAYS:
+                self._shape_line(node, network, way)
         self._set_loss(node, first=True)
 
     def _set_loss(self, node: str, *, first: bool) -> None:
         """Replace the packet-loss rules of a node; links to nodes that do not run get no rules."""
         if not self._features.statistic:
             return
+        addresses = self._peer_addresses(node)
         directions = [
             each
             for each in self._directions[node].values()
-            if each.peer is None or self._exists(each.peer)
+            if each.peer is None or (each.peer, each.network) in addresses
         ]
         devices = {each.network: self._device(each.network) for each in directions}
-        addresses = {
-            (each.peer, each.network): self.address(each.peer, each.network)
-            for each in directions
-            if each.peer is not None
-        }
         rules = traffic_control.loss_rules(directions, devices, addresses, first=first)
         command([*self._exec_argv(self._namespace(node)), "iptables-restore", "--noflush"], rules)
 
     def _shape_direction(self, direction: Direction) -> None:
-        """Set the traffic shape of one direction: at the node's device (up) or the switch's port
-        (down).
+        """Set the traffic shape of one direction that the kernel applies: at the node's device (up)
+        or the switch's port (down).
         """
-        if direction.peer is not None:
-            return  # only loss can be set between two nodes: see ``traffic_control.refusals``
+        linked = direction.network in self._linked_networks and self._features.tap
+        if direction.peer is not None or linked:
+            return  # delay lines apply these shapes
         if direction.way == "up":
             namespace, device = self._namespace(direction.node), self._device(direction.network)
         else:
             namespace, device = self._switch, self._port(direction.node, direction.network)
         shape_device(_NETNS / namespace, device, direction.shape, self._features)
-        if self._features.tap and not self._features.netem:
-            self._delay(direction)
 
-    def _delay(self, direction: Direction) -> None:
-        shape = direction.shape
-        port = self._port(direction.node, direction.network)
-        latency = DirectionLatency(direction.way, shape.delay_ms, shape.deviation_ms)
-        set_latency(_NETNS / self._switch, port, latency)
+    def _shape_line(self, node: str, network: str, way: Way) -> None:
+        """Set the rates and delays of one direction that a delay line applies, if there is one."""
+        if not self._has_line(network):
+            return
+        has_links = network in self._linked_networks
+        shapes = line_shapes(
+            self._directions[node].values(),
+            network,
+            way,
+            self._peer_addresses(node) if has_links else {},
+            rates=has_links,
+        )
+        set_shapes(_NETNS / self._switch, self._port(node, network), shapes)
+
+    def _has_line(self, network: str) -> bool:
+        needed = network in self._linked_networks or not self._features.netem
+        return needed and self._features.tap
+
+    def _peer_addresses(self, node: str) -> dict[tuple[str, str], str]:
+        """Return (peer, network) -> address, for the links of a node to peers that run."""
+        links = {(each.peer, each.network) for each in self._directions[node].values()}
+        return {
+            (peer, network): self.address(peer, network)
+            for peer, network in links
+            if peer is not None and self._exists(peer)
+        }
 
     def _remove(self, namespace: str) -> None:
         """Kill the processes in a network namespace, then remove the namespace.

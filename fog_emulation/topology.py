@@ -5,6 +5,8 @@ from typing import Literal
 
 Way = Literal["up", "down"]
 
+WAYS: tuple[Way, ...] = ("up", "down")
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:

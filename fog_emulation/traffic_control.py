@@ -1,11 +1,14 @@
 """Builds the arguments of ``tc`` and the input of ``iptables-restore`` for traffic shapes."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fog_emulation.topology import Direction, Shape, Way
 
-_MAX_QUEUE_MS = 200
+MAX_QUEUE_MS = 200
+"""The longest time that a packet waits because of a rate; a packet that would wait longer is lost.
+"""
+
 _BURST_MS = 10
 _MIN_BURST_BYTES = 8 * 1024
 _NETEM_PACKETS = 10_000
@@ -18,11 +21,20 @@ _CHAINS: Mapping[Way, tuple[str, str, str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class SupportedShapes:
-    """The parts of a traffic shape that this machine supports."""
+    """The parts of a traffic shape that this machine supports.
+
+    ``links``: whether single links can have their own rate and delay.
+    """
 
     rate: bool
     delay: bool
     loss: bool
+    links: bool
+
+
+def burst_bytes(rate_bps: int) -> int:
+    """Return the size of the bucket of tokens for a rate."""
+    return max(_MIN_BURST_BYTES, rate_bps * _BURST_MS // 8000)
 
 
 def queue_commands(device: str, shape: Shape, *, tbf: bool, netem: bool) -> Iterator[Sequence[str]]:
@@ -38,9 +50,8 @@ def queue_commands(device: str, shape: Shape, *, tbf: bool, netem: bool) -> Iter
         yield ("qdisc", "add", "dev", device, *parent, "netem", *limit, "delay", *delay)
         parent = ("parent", "1:1", "handle", "10:")
     if tbf and shape.rate_bps is not None:
-        burst = max(_MIN_BURST_BYTES, shape.rate_bps * _BURST_MS // 8000)
-        rate = ("rate", f"{shape.rate_bps}bit", "burst", f"{burst}b")
-        queue = ("latency", f"{_MAX_QUEUE_MS}ms")
+        rate = ("rate", f"{shape.rate_bps}bit", "burst", f"{burst_bytes(shape.rate_bps)}b")
+        queue = ("latency", f"{MAX_QUEUE_MS}ms")
         yield ("qdisc", "add", "dev", device, *parent, "tbf", *rate, *queue)
 
 
@@ -78,18 +89,46 @@ def loss_rules(
     return "\n".join([*lines, "COMMIT", ""])
 
 
+def networks_of_shaped_links(directions: Iterable[Direction]) -> set[str]:
+    """Return the networks in which a link has another rate or delay than its network.
+
+    In these networks, delay lines apply all rates and delays: the kernel does not distinguish the
+    peers of a packet.
+    """
+    return {each.network for each in _shaped_links(directions)}
+
+
 def refusals(directions: Sequence[Direction], supported: SupportedShapes) -> Iterator[str]:
     """Yield a text for each setting that is not supported, with the reason."""
+    links = set() if supported.links else set(_shaped_links(directions))
     for each in directions:
         toward = f" with {each.peer}" if each.peer else ""
         where = f"{each.node} {each.way} {each.network}{toward}"
-        alone = "a link to a single peer supports only a loss" if each.peer else ""
-        if each.shape.rate_bps is not None and (alone or not supported.rate):
-            yield f"{where}: {each.shape.rate_bps} bit/s: {alone or 'the kernel has no tbf'}"
-        if each.shape.delay_ms and (alone or not supported.delay):
-            yield f"{where}: {each.shape.delay_ms:g} ms delay: {alone or 'the kernel has no netem'}"
+        if each in links:
+            yield f"{where}: bandwidth or latency of a single link: the kernel has no TAP devices"
+        if each.peer is None and each.shape.rate_bps is not None and not supported.rate:
+            yield f"{where}: {each.shape.rate_bps} bit/s: the kernel has no tbf"
+        if each.peer is None and each.shape.delay_ms and not supported.delay:
+            yield (
+                f"{where}: {each.shape.delay_ms:g} ms delay: "
+                f"the kernel has neither netem nor TAP devices"
+            )
         if each.shape.loss and not supported.loss:
             yield f"{where}: {each.shape.loss:.3%} loss: iptables has no module statistic"
+
+
+def _shaped_links(directions: Iterable[Direction]) -> Iterator[Direction]:
+    """Yield the directions of single links whose rate or delay differs from that of their network.
+
+    A link that loses all packets has neither.
+    """
+    listed = list(directions)
+    general = {(each.node, each.network, each.way): each.shape for each in listed if not each.peer}
+    for each in listed:
+        if each.peer is not None and each.shape.loss < 1:
+            of_network = general.get((each.node, each.network, each.way), Shape())
+            if replace(each.shape, loss=of_network.loss) != of_network:
+                yield each
 
 
 def _rules(match: str, direction: Direction) -> Iterator[str]:

@@ -10,10 +10,22 @@ from typing import Any
 import pytest
 
 from fog_emulation.backend import start_fog
+from fog_emulation.measure import Measurement
 from fog_emulation.namespace_backend import NamespaceBackend
 from fog_emulation.plan import plan
 from fog_emulation.topology import FogPlan
 from tests.fog_emulation.cities import parsed, small_city
+
+DIRECTED_LINK = {
+    "from_node": "a",
+    "to_node": "b",
+    "uplink": {"bandwidth": "8Mbps", "latency": {"delay": "30ms"}, "drop": "0.2%"},
+    "downlink": {"bandwidth": "12Mbps", "latency": {"delay": "6ms"}},
+}
+"""A link whose directions have different traffic shapes, for ``fog_of``."""
+
+SMALL_LOSS_PACKETS = 40_000
+"""The number of packets for which 0.1 points are 4.5 standard errors of a loss of 0.2 %."""
 
 needs_namespaces = pytest.mark.skipif(
     os.geteuid() != 0 or not all(map(shutil.which, ("ip", "tc", "iptables-restore"))),
@@ -30,6 +42,12 @@ def fog_of(quality: dict[str, Any], links: list[dict[str, Any]] | None = None) -
     network = compose["x-fogify"]["networks"][0]
     network |= {"bidirectional": quality, "links": links or []}
     return plan(parsed(compose))
+
+
+def assert_within_a_tenth(row: Measurement) -> None:
+    """Assert that the measured bandwidth and delay are within 10 % of those of the file."""
+    assert row.found.rate_bps == pytest.approx(row.expected.rate_bps, rel=0.1), row
+    assert row.found.delay_ms == pytest.approx(row.expected.delay_ms, rel=0.1), row
 
 
 def new_name() -> str:

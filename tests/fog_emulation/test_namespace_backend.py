@@ -8,19 +8,25 @@ import pytest
 
 from fog_emulation.backend import start_fog
 from fog_emulation.host import namespaces
-from fog_emulation.measure import Measurement, measure, pairs, table
+from fog_emulation.measure import lost_share, measure, pairs, table
 from fog_emulation.namespace_backend import NamespaceBackend
 from fog_emulation.timetable import LimitNode, ScenarioStep
-from fog_emulation.topology import Direction, FogPlan, Shape, Way
+from fog_emulation.topology import WAYS, Direction, FogPlan, Shape
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 from tests.fog_emulation.conftest import RunFog
-from tests.fog_emulation.namespaces import fog_of, needs_namespaces, new_name
+from tests.fog_emulation.namespaces import (
+    DIRECTED_LINK,
+    SMALL_LOSS_PACKETS,
+    assert_within_a_tenth,
+    fog_of,
+    needs_namespaces,
+    new_name,
+)
 from tests.support.conditions import eventually
 
 pytestmark = needs_namespaces
 
 CLEAR = fog_of({})
-WAYS: tuple[Way, ...] = ("up", "down")
 
 
 def lost(backend: NamespaceBackend, source: str, target: str, probes: int = 50) -> float:
@@ -32,20 +38,67 @@ def test_measured_shape_equals_setting(run_fog: RunFog) -> None:
         {"bandwidth": "8Mbps", "latency": {"delay": "40ms", "deviation": "4ms"}, "drop": "20%"}
     )
     with run_fog(fog) as backend:
-        rows = [measure(backend, fog.directions, *pair) for pair in pairs(fog)]
+        rows = [measure(backend, fog.directions, *pair, 300) for pair in pairs(fog)]
+        losses = [lost_share(backend, fog.directions, *pair, 10_000) for pair in pairs(fog)]
     assert [(row.source, row.target) for row in rows] == [("a-1", "b-1"), ("b-1", "a-1")]
     for row in rows:
-        _assert_as_expected(row)
+        assert (row.expected.rate_bps, row.expected.delay_ms) == (8_000_000, 40)
+        assert_within_a_tenth(row)
+        assert row.found.deviation_ms > 1
+    # A tenth is five standard errors.
+    assert losses == pytest.approx([0.2, 0.2], rel=0.1)
     assert "a-1 > b-1 (net)" in table(rows)
 
 
-def _assert_as_expected(row: Measurement) -> None:
-    assert row.expected.rate_bps == 8_000_000
-    assert row.found.rate_bps == pytest.approx(8_000_000, rel=0.2)
-    # Six standard deviations of 1000 probes.
-    assert row.found.loss == pytest.approx(0.2, abs=0.076)
-    assert 38 < row.found.delay_ms < 60
-    assert row.found.deviation_ms > 1
+def test_single_link_has_its_own_bandwidth_and_latency_in_each_direction(run_fog: RunFog) -> None:
+    fog = fog_of({"bandwidth": "16Mbps", "latency": {"delay": "10ms"}}, [DIRECTED_LINK])
+    ways = (("a-1", "b-1"), ("b-1", "a-1"), ("b-1", "b-2"))
+    with run_fog(fog) as backend:
+        rows = [measure(backend, fog.directions, "net", *way, 300) for way in ways]
+    # The other end of the link has half of the network's latency.
+    expected = [(8_000_000, 35), (12_000_000, 11), (16_000_000, 10)]
+    assert [(row.expected.rate_bps, row.expected.delay_ms) for row in rows] == expected
+    for row in rows:
+        assert_within_a_tenth(row)
+
+
+def test_loss_below_one_percent_is_within_a_tenth_of_a_point(run_fog: RunFog) -> None:
+    fog = fog_of({"latency": {"delay": "10ms"}}, [DIRECTED_LINK])
+    with run_fog(fog) as backend:
+        loss = lost_share(backend, fog.directions, "net", "a-1", "b-1", SMALL_LOSS_PACKETS)
+        # Neither the other direction nor the delay lines lose packets.
+        other = lost_share(backend, fog.directions, "net", "b-1", "a-1", 10_000)
+    assert loss == pytest.approx(0.002, abs=0.001)
+    assert other == 0
+
+
+def test_link_keeps_its_latency_when_nodes_restart_and_their_network_changes(
+    run_fog: RunFog,
+) -> None:
+    link = {"from_node": "a", "to_node": "b", "properties": {"latency": {"delay": "60ms"}}}
+    fog = fog_of({"latency": {"delay": "20ms"}}, [link])
+
+    def delay_ms(source: str, target: str) -> float:
+        return measure(backend, fog.directions, "net", source, target, 100).found.delay_ms
+
+    with run_fog(fog) as backend:
+        before = {node: backend.address(node, "net") for node in ("b-1", "b-2")}
+        for node in fog.nodes[1:]:
+            backend.stop(node.name)
+        eventually(lambda: len(_ports(backend)) == 1)
+        # The nodes get each other's former address.
+        for node in fog.nodes[:0:-1]:
+            backend.start(node, fog.directions_of(node.name))
+        assert backend.address("b-2", "net") == before["b-1"]
+        assert delay_ms("a-1", "b-1") == pytest.approx(40, rel=0.1)
+        assert delay_ms("b-1", "b-2") == pytest.approx(20, rel=0.1)
+        for way in WAYS:
+            backend.connect(Direction("net", "b-1", way, Shape(delay_ms=30)))
+        assert delay_ms("a-1", "b-1") == pytest.approx(60, rel=0.1)
+        assert delay_ms("b-1", "b-2") == pytest.approx(40, rel=0.1)
+        for way in WAYS:
+            backend.connect(Direction("net", "a-1", way, Shape(delay_ms=90)))
+        assert delay_ms("a-1", "b-1") == pytest.approx(60, rel=0.1)
 
 
 def test_connect_cuts_and_restores_direction(run_fog: RunFog) -> None:
@@ -73,16 +126,12 @@ def test_link_of_labels_has_its_own_loss(run_fog: RunFog) -> None:
 
 @pytest.mark.usefixtures("processes")
 def test_start_fog_reports_refusals_and_creates_nothing() -> None:
-    link = {"from_node": "a", "to_node": "b", "properties": {"bandwidth": "1Mbps"}}
-    backend = NamespaceBackend(new_name(), fog_of({}, [link]))
+    backend = NamespaceBackend(new_name(), fog_of({}))
     with pytest.raises(InvalidRequestError) as refused:
         start_fog(backend, [ScenarioStep(7, (LimitNode("a-1", 1.0, 2**30),))])
     text = "\n".join(refused.value.details)
     assert "a-1: 0.833 cores, 536870912 bytes: network namespaces do not limit" in text
     assert "after 7 s: new limits for a-1" in text
-    assert (
-        "a-1 up net with b-1: 1000000 bit/s: a link to a single peer supports only a loss" in text
-    )
     assert not _remains(backend)
 
 
@@ -106,6 +155,11 @@ def test_down_removes_fog_of_another_backend(run_fog: RunFog) -> None:
 def _pids(namespace: str) -> list[int]:
     listed = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, check=True)
     return [int(pid) for pid in listed.stdout.split()]
+
+
+def _ports(backend: NamespaceBackend) -> list[str]:
+    argv = ["ip", "-n", _switch(backend), "-brief", "link", "show", "master", "br0"]
+    return subprocess.run(argv, capture_output=True, check=True).stdout.decode().splitlines()
 
 
 def _switch(backend: NamespaceBackend) -> str:

@@ -1,7 +1,15 @@
-"""The commands of tc and iptables, word by word."""
+"""The commands of tc and iptables, word by word, and the refusals of shapes."""
+
+import pytest
 
 from fog_emulation.topology import Direction, Shape
-from fog_emulation.traffic_control import loss_rules, queue_commands
+from fog_emulation.traffic_control import (
+    SupportedShapes,
+    loss_rules,
+    networks_of_shaped_links,
+    queue_commands,
+    refusals,
+)
 
 SHAPE = Shape(rate_bps=8_000_000, loss=0.1, delay_ms=20, deviation_ms=2.5)
 
@@ -44,3 +52,47 @@ def test_loss_rules_order_total_loss_then_peers_then_network() -> None:
         "-A MISTBOW-UP -o fog0 -m statistic --mode random --probability 0.500000000 -j DROP",
         "COMMIT",
     ]
+
+
+OF_NETWORK = Shape(rate_bps=8_000_000, delay_ms=20)
+
+
+@pytest.mark.parametrize(
+    ("of_link", "shaped"),
+    [
+        (Shape(rate_bps=8_000_000, delay_ms=20, loss=0.1), False),
+        (Shape(rate_bps=8_000_000, delay_ms=21), True),
+        (Shape(rate_bps=8_000_000, delay_ms=20, deviation_ms=1), True),
+        (Shape(rate_bps=4_000_000, delay_ms=20), True),
+        (Shape(), True),
+        (Shape(loss=1.0, delay_ms=5), False),
+    ],
+)
+def test_link_is_shaped_if_its_rate_or_delay_differs_from_its_network(
+    of_link: Shape, shaped: bool
+) -> None:
+    directions = [
+        Direction("net", "a-1", "up", of_link, "b-1"),
+        Direction("net", "a-1", "up", OF_NETWORK),
+        Direction("net", "a-1", "down", Shape()),
+        Direction("other", "a-1", "up", Shape()),
+    ]
+    assert networks_of_shaped_links(directions) == ({"net"} if shaped else set())
+
+
+def test_refusals_name_each_direction_and_the_missing_feature() -> None:
+    directions = [
+        Direction("net", "a-1", "up", OF_NETWORK),
+        Direction("net", "a-1", "down", Shape(loss=0.01), "b-1"),
+        Direction("net", "a-1", "up", Shape(delay_ms=5), "b-1"),
+    ]
+    nothing = SupportedShapes(rate=False, delay=False, loss=False, links=False)
+    assert list(refusals(directions, nothing)) == [
+        "a-1 up net: 8000000 bit/s: the kernel has no tbf",
+        "a-1 up net: 20 ms delay: the kernel has neither netem nor TAP devices",
+        "a-1 down net with b-1: 1.000% loss: iptables has no module statistic",
+        "a-1 up net with b-1: bandwidth or latency of a single link: the kernel has no TAP devices",
+    ]
+    netem_only = SupportedShapes(rate=True, delay=True, loss=True, links=False)
+    assert len(list(refusals(directions, netem_only))) == 1
+    assert not list(refusals(directions, SupportedShapes(True, True, True, True)))
