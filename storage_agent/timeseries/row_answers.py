@@ -211,7 +211,8 @@ async def _encode(
     key = None
     try:
         async for page in pages:
-            for batch in await asyncio.to_thread(list, page.to_rows()):
+            batches = page.to_rows()
+            while (batch := await asyncio.to_thread(next, batches, None)) is not None:
                 for begin in range(0, batch.num_rows, _BATCH_ROWS):
                     some = batch.slice(begin, _BATCH_ROWS)
                     # A thread, since a fast reader would keep other tasks from running.

@@ -27,6 +27,9 @@ from storage_agent.timeseries.selection import describe, description_of
 from storage_agent.timeseries.series_order import SeriesOrder
 from storage_agent.timeseries.series_queries import Row, encode_list, metadata_source
 
+_BATCH_SERIES = 5_000
+"""The number of series that are converted to rows at once: meanwhile no other thread runs."""
+
 
 @dataclass(frozen=True, slots=True)
 class SeriesPage:
@@ -49,8 +52,10 @@ class SeriesPage:
         """Yield the series as rows of the schema that ``row_schema`` returns."""
         schema = row_schema(self.fields)
         for node, series in self.nodes:
-            rows = [_row(node, each, schema.names[3:]) for each in series]
-            yield pa.RecordBatch.from_pylist(rows, schema)
+            for begin in range(0, len(series), _BATCH_SERIES):
+                some = series[begin : begin + _BATCH_SERIES]
+                rows = [_row(node, each, schema.names[3:]) for each in some]
+                yield pa.RecordBatch.from_pylist(rows, schema)
 
     def to_json(self, cursor: str | None) -> Iterator[bytes]:
         """Yield the JSON answer; ``cursor``: the cursor of the next page, if there is one."""

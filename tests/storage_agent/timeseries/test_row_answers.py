@@ -15,6 +15,7 @@ from mistbow.streams.json_numbers import STALE, is_stale
 from storage_agent.http.accept import ARROW, JSON, LINES, ROW_TYPES, negotiate
 from storage_agent.timeseries import row_answers
 from storage_agent.timeseries.point_pages import PageReader
+from storage_agent.timeseries.series_pages import SeriesPage
 from tests.storage_agent.conftest import ManualClock
 
 EVERYTHING = {"latest": False}
@@ -266,3 +267,11 @@ def test_client_iterates_pages(client: AgentClient, clock: ManualClock) -> None:
     read = list(client.iterate_points("m", latest=False, limit=8))
     values = [point.value for node in read for each in node.data for point in each.values]
     assert (len(read), sorted(values)) == (7, [float(at) for at in range(50)])
+
+
+def test_series_are_converted_to_rows_in_parts() -> None:
+    series = [("m", f"e{number}", b"{}") for number in range(12_000)]
+    batches = list(SeriesPage([("n", series)], frozenset(), None).to_rows())
+    assert [batch.num_rows for batch in batches] == [5000, 5000, 2000]
+    entities = [entity for batch in batches for entity in batch["entity"].to_pylist()]
+    assert entities == [entity for _, entity, _ in series]
