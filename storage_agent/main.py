@@ -34,7 +34,12 @@ from storage_agent.membership.network import VIA
 from storage_agent.settings import AgentSettings
 from storage_agent.work_threads import limit_work_threads
 
-_SWITCH_S = 0.001
+_SWITCH_S = 0.0002
+"""The time (s) after which threads that work in Python let the event loop run.
+
+The loop waits for this time after each of its calls of NumPy or Arrow that releases the GIL. A
+``/put`` has several of them. The default of Python is 5 ms.
+"""
 
 
 def create_app(
@@ -91,7 +96,6 @@ def create_app(
 def main(settings: AgentSettings | None = None) -> None:
     """Serve the storage agent until SIGTERM or Ctrl-C."""
     settings = settings or AgentSettings()
-    # Threads that work in Python let the event loop run after this time; the default is 5 ms.
     sys.setswitchinterval(_SWITCH_S)
     expiry_clock = ExpiryClock(system_clock, file=settings.home / "agent" / "clock-steps.json")
     app = create_app(settings, on_recovered=exclude_from_collection, expiry_clock=expiry_clock)
