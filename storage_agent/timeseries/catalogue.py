@@ -171,7 +171,7 @@ class Catalogue:
         last = self._shared
         shared = None if last is None else last.of(index.changes, before)
         if shared is None:
-            shared = index.select(index.find(), before)
+            shared = index.select_all(before)
             self._shared = _SharedSelection(ref(shared), index.changes, before)
         return shared
 

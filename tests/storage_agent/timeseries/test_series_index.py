@@ -70,7 +70,8 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(before=_TIMES)
     def select(self, before: int) -> None:
-        found = self.index.select(self.index.find(), before)
+        found = self.index.select_all(before)
+        assert list(found.rows()) == list(self.index.select(self.index.find()).rows())
         columns = (found.has_latest, found.ts, found.value, found.created, found.seen)
         rows = zip(found, *(each.tolist() for each in columns), strict=True)
         assert {series: LatestValue(*latest) for series, has, *latest in rows if has} == {
@@ -100,7 +101,7 @@ def test_selection_stays_as_it_was_when_index_changes() -> None:
     index = SeriesIndex()
     for number in range(3000):
         index.set_description(("m", f"e{number}"), b"{}")
-    few, all_series = index.select(index.find(entities=["e7"])), index.select(index.find())
+    few, all_series = index.select(index.find(entities=["e7"])), index.select_all()
     for number in range(3000):
         index.remove(index.number("m", f"e{number}"))
     for number in range(5000):
