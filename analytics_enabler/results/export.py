@@ -48,8 +48,8 @@ def export(rows: Iterable[Mapping[str, Any]], form: FileFormat) -> bytes:
 
     A CSV file has further columns, so that spreadsheets can read it: ``time``, the ``ts`` in ISO
     8601 (UTC), and a column for each attribute of the keys. An attribute with the name of another
-    column has the prefix ``key.``. A text in such a column that a spreadsheet would take for a
-    formula begins with an apostrophe. Lists are JSON.
+    column has the prefix ``key.``. A name of an attribute, and a text in its column, that a
+    spreadsheet would take for a formula begins with an apostrophe. Lists are JSON.
     """
     if form == "parquet":
         flat = ({**row, "key": _json(row["key"])} for row in rows)
@@ -81,14 +81,14 @@ def _csv(rows: list[Mapping[str, Any]]) -> str:
 
 
 def _titles(attributes: Collection[str]) -> list[str]:
-    """Return a title for each attribute, which is the title of no other column.
+    """Return a title for each attribute, which is the title of no other column, and no formula.
 
-    >>> _titles(["ts", "key.ts", "region"])
-    ['key.key.ts', 'key.ts', 'region']
+    >>> _titles(["ts", "key.ts", "region", "=1+1"])
+    ['key.key.ts', 'key.ts', 'region', "'=1+1"]
     """
     columns, titles = {*SCHEMA.names, "time"}, []
     for name in attributes:
-        title = name
+        title = _no_formula(name)
         while title in columns or (title != name and title in attributes):
             title = f"key.{title}"
         titles.append(title)
@@ -101,8 +101,11 @@ def _attribute(value: Any) -> Any:
     >>> _attribute("=1+1"), _attribute("north"), _attribute(-1.5), _attribute(True)
     ("'=1+1", 'north', -1.5, 'true')
     """
-    is_formula = isinstance(value, str) and value.startswith(_FORMULA)
-    return f"'{value}" if is_formula else _cell(value)
+    return _no_formula(value) if isinstance(value, str) else _cell(value)
+
+
+def _no_formula(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _json(value: Any) -> str:

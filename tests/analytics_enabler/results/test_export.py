@@ -6,6 +6,7 @@ import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from analytics_enabler.results.export import SCHEMA, export
 
@@ -41,6 +42,17 @@ def test_csv_names_attributes_apart_from_other_columns() -> None:
     header, cells = csv.reader(io.StringIO(export([row], "csv").decode()))
     found = dict(zip(header, cells, strict=True))
     assert (found["key.value"], found["key.time"], found["value"]) == ("v", "true", "0.1")
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1+1", "\r=1+1"])
+def test_csv_has_no_formula_in_its_header(name: str) -> None:
+    row = {**ROWS[0], "key": {name: "=2+2", f"'{name}": "other"}}
+    header, cells = csv.reader(io.StringIO(export([row], "csv").decode(), newline=""))
+    found = dict(zip(header, cells, strict=True))
+    assert (found[f"key.'{name}"], found[f"'{name}"]) == ("'=2+2", "other")
+    row = {**ROWS[0], "key": {name: "value"}}
+    header, _ = csv.reader(io.StringIO(export([row], "csv").decode(), newline=""))
+    assert header[2] == f"'{name}"
 
 
 def test_parquet_has_the_rows_with_types() -> None:
