@@ -84,7 +84,7 @@ export const authorOf = ({amended_by: by, amended_at: at}) =>
 
 // Control characters, halves of characters, and characters that are invisible or reverse the order
 // of others. Variation selectors, which are parts of pictograms, are not among them.
-const INVISIBLE = /(?!\p{Variation_Selector})[\p{Cc}\p{Cs}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800\ufff9-\ufffb]/gu;
+export const INVISIBLE = /(?!\p{Variation_Selector})[\p{Cc}\p{Cs}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800\ufff9-\ufffb]/gu;
 
 /** Return a text in which invisible characters, and those that reorder others, are shown by code. */
 export const visible = (text) =>

@@ -2,7 +2,7 @@
 
 import {html, render, useEffect, useRef, useState} from "../vendor/interface.js";
 import {onLoginRequired} from "./api.js";
-import {clock} from "./format.js";
+import {clock, visible} from "./format.js";
 import {readStored, useStored, useTitle} from "./hooks.js";
 import * as live from "./live.js";
 import {link, route} from "./route.js";
@@ -158,7 +158,7 @@ function Foot({user, hasKeys, onKeys}) {
     <div class="foot">
       <div class="row small dim" role="status">
         <span class=${`live-dot ${connection === "open" ? "" : "off"}`}></span>
-        ${{open: "Live", lost: `Not live${refusal && ` (${refusal})`}: polling every 5 s`, down: "No answer", connecting: "Connecting"}[connection]}
+        ${{open: "Live", lost: `Not live${refusal && ` (${visible(refusal)})`}: polling every 5 s`, down: "No answer", connecting: "Connecting"}[connection]}
       </div>
       <label class="field">Theme
         <select class="input" value=${theme} onChange=${(event) => choose(event.target.value)}>

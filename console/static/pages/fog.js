@@ -3,7 +3,7 @@
 import {html, useEffect, useMemo, useState} from "../vendor/interface.js";
 import {get} from "../app/api.js";
 import {now as enablerTime} from "../app/clock.js";
-import {ago, counted, dateTime, duration, when} from "../app/format.js";
+import {ago, counted, dateTime, duration, visible, when} from "../app/format.js";
 import {useRequest, useSettled, useStored} from "../app/hooks.js";
 import {fog as liveFog, states} from "../app/live.js";
 import {go, insightLink, link} from "../app/route.js";
@@ -68,19 +68,22 @@ export function pictureAt(at, live, past) {
 }
 
 function Find({sites, onChoose}) {
+  /** The name of a site as the list shows it -> the name. */
+  const names = new Map([...sites.keys()].map((each) => [visible(each), each]));
   const choose = (event) => {
-    if (!sites.has(event.target.value)) return;
-    onChoose(event.target.value);
+    const site = names.get(visible(event.target.value));
+    if (site === undefined) return;
+    onChoose(site);
     event.target.value = "";
   };
   const find = (event) => {
     // "edge-1" may become "edge-10": then Enter, or the list, chooses.
-    const begins = [...sites.keys()].filter((each) => each.startsWith(event.target.value));
+    const begins = [...names.keys()].filter((each) => each.startsWith(visible(event.target.value)));
     if (begins.length === 1) choose(event);
   };
   return html`
     <input class="input" type="search" list="site-names" placeholder="Find a site" aria-label="Find a site" onInput=${find} onChange=${choose} />
-    <datalist id="site-names">${[...sites.keys()].map((each) => html`<option key=${each} value=${each} />`)}</datalist>`;
+    <datalist id="site-names">${[...names.keys()].map((each) => html`<option key=${each} value=${each} />`)}</datalist>`;
 }
 
 const Legend = () => html`

@@ -89,7 +89,8 @@ function Values({answer, isBusy, isOld, hasTicks: atTicks}) {
     high: series.results.map((each) => each.high ?? null),
   })), [all]);
   const missing = answer.missing_sites?.length ? ` Without the sites ${visible(answer.missing_sites.join(", "))}.` : "";
-  const note = `${answer.results.length} results of ${clock(answer.from)} to ${clock(answer.to)}, computed in ${duration(answer.took_ms)}${answer.worker ? ` on ${answer.worker}` : ""}.${answer.truncated ? " More results than fit." : ""}${missing}`;
+  const worker = answer.worker ? html` on <${Name} text=${answer.worker} />` : "";
+  const note = html`${answer.results.length} results of ${clock(answer.from)} to ${clock(answer.to)}, computed in ${duration(answer.took_ms)}${worker}.${answer.truncated ? " More results than fit." : ""}${missing}`;
   return html`
     ${names.length > 1 && html`<div style=${{padding: "10px 14px 0"}}><${Segments} label="Insight" value=${name} onChange=${setChosen} choices=${names.map((each) => [each, each])} /></div>`}
     ${set.unknownAttributes.map((each) => html`

@@ -87,7 +87,7 @@ function Flows({flows, site}) {
         const other = isSent ? each.target : each.source;
         return html`
           <tr key=${`${each.source} ${each.target} ${each.kind} ${each.group}`}>
-            <td>${each.kind} ${isSent ? "to" : "from"}</td>
+            <td>${visible(each.kind)} ${isSent ? "to" : "from"}</td>
             <td><a href=${link("fog", other)}><${Name} text=${other} /></a></td>
             <td><${Name} text=${each.group ?? "–"} /></td>
             <td class="right nowrap">${typeof each.bytes_per_s === "number" ? `${bytes(each.bytes_per_s)}/s` : "–"}</td>

@@ -148,7 +148,7 @@ function useCheck(text) {
 }
 
 /** Return the completions of CodeMirror at a position. */
-async function complete(context) {
+export async function complete(context) {
   const doc = context.state.doc;
   const before = context.matchBefore(/[\w.\-"]+$/);
   const isAfterSpace = /[\s(,=]$/.test(doc.sliceString(Math.max(0, context.pos - 1), context.pos));
@@ -175,8 +175,8 @@ async function complete(context) {
     to: Math.max(to, context.pos),
     filter: false,
     options: answer.items.map((each) => ({
-      label: each.label,
-      detail: [each.kind, each.detail].filter(Boolean).join(" · "),
+      label: visible(each.label),
+      detail: visible([each.kind, each.detail].filter(Boolean).join(" · ")),
       apply: each.insert.endsWith("(") ? applyFunction(each.insert) : each.insert,
     })),
   };
@@ -204,7 +204,7 @@ export function Format({text, onText}) {
       setNote(error.message);
     }
   };
-  return html`<span class="row"><span class="small dim" role="status">${note}</span>
+  return html`<span class="row"><span class="small dim" role="status"><${Name} text=${note} /></span>
     <button type="button" class="button small" disabled=${text.trim() === ""} onClick=${format}>Format</button></span>`;
 }
 

@@ -1,8 +1,8 @@
 // The differences between two texts, line by line beside each other.
 
 import {html, useEffect, useRef} from "../vendor/interface.js";
-import {EditorState, EditorView, MergeView, highlightSpecialChars, lineNumbers} from "../vendor/editor.js";
-import {colours, insightLanguage} from "./highlight.js";
+import {EditorState, EditorView, MergeView, lineNumbers} from "../vendor/editor.js";
+import {colours, insightLanguage, legible} from "./highlight.js";
 
 const THEME = EditorView.theme({
   "&": {backgroundColor: "var(--surface)", color: "var(--text)", fontSize: "12.5px"},
@@ -22,7 +22,7 @@ export function Diff({before, after, labels = ["Text before the amendment", "Tex
   useEffect(() => {
     const root = host.current.shadowRoot ?? host.current.attachShadow({mode: "open"});
     const extensions = (label) => [
-      lineNumbers(), highlightSpecialChars(), EditorView.lineWrapping, EditorState.readOnly.of(true), insightLanguage, colours, THEME,
+      lineNumbers(), legible, EditorView.lineWrapping, EditorState.readOnly.of(true), insightLanguage, colours, THEME,
       EditorView.contentAttributes.of({"aria-label": label}),
     ];
     const view = new MergeView({

@@ -4,11 +4,11 @@
 import {html, useEffect, useRef} from "../vendor/interface.js";
 import {
   EditorState, EditorView, autocompletion, bracketMatching, closeBrackets, closeBracketsKeymap,
-  completionKeymap, defaultKeymap, drawSelection, highlightActiveLine, highlightSpecialChars, history,
-  historyKeymap, keymap, lineNumbers, lintGutter, lintKeymap, placeholder, setDiagnostics,
+  completionKeymap, defaultKeymap, drawSelection, highlightActiveLine, history, historyKeymap, keymap,
+  lineNumbers, lintGutter, lintKeymap, placeholder, setDiagnostics,
 } from "../vendor/editor.js";
 import {visibleLines} from "../app/format.js";
-import {colours} from "./highlight.js";
+import {colours, legible} from "./highlight.js";
 
 const THEME = EditorView.theme({
   "&": {backgroundColor: "var(--surface)", color: "var(--text)", fontSize: "13.5px"},
@@ -94,7 +94,7 @@ export function TextEditor({value, onChange, language, label, complete, problems
     const state = EditorState.create({
       doc: value,
       extensions: [
-        lineNumbers(), highlightSpecialChars(), history(), drawSelection(), bracketMatching(),
+        lineNumbers(), legible, history(), drawSelection(), bracketMatching(),
         closeBrackets(), highlightActiveLine(), EditorView.lineWrapping, language, colours, THEME,
         placeholder(empty), lintGutter(),
         ...(complete ? [autocompletion({override: [(context) => latest.current.complete(context)], activateOnTypingDelay: 150, icons: false})] : []),

@@ -1,6 +1,7 @@
-// The colours of the insight language and of SQL in the editor.
+// The colours of the insight language and of SQL in the editor, and its invisible characters.
 
-import {HighlightStyle, StreamLanguage, syntaxHighlighting, tags} from "../vendor/editor.js";
+import {HighlightStyle, StreamLanguage, highlightSpecialChars, syntaxHighlighting, tags} from "../vendor/editor.js";
+import {INVISIBLE, visible} from "../app/format.js";
 
 const KEYWORDS = new Set(
   ("compute by when every with from and or not in insight function stream window offset at points scheduler " +
@@ -61,6 +62,18 @@ function language(keywords, units, textQuote, lineComment) {
 
 export const insightLanguage = language(KEYWORDS, UNITS, `"'`, /^(--|\/\/)/);
 export const sqlLanguage = language(SQL_KEYWORDS, new Set(), "'", /^--/);
+
+/** Shows the characters by code that are invisible or reorder others, as `visible` does. */
+export const legible = highlightSpecialChars({
+  specialChars: INVISIBLE,
+  render: (code, description) => {
+    const element = document.createElement("span");
+    element.className = "cm-specialChar";
+    element.textContent = visible(String.fromCodePoint(code));
+    element.title = description;
+    return element;
+  },
+});
 
 export const colours = syntaxHighlighting(
   HighlightStyle.define([

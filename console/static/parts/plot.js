@@ -127,6 +127,7 @@ function optionsOf(lines, {bands}, width, {spanGaps, onSelect, onCursor, onDraw,
     width,
     height: HEIGHT,
     ms: 1e-3,
+    legend: {show: false},
     // Room for the last label of the axis of time.
     padding: [null, 26, null, null],
     cursor: {drag: {x: Boolean(onSelect), y: false, setScale: false}, points: {size: 7}},
@@ -210,7 +211,7 @@ export function TimePlot({lines, spanGaps = false, range, onSelect, label, unit,
     marksOf(plot.current, parts.marks);
   }, [lines, width, spanGaps, theme, range?.[0], range?.[1], unit, events]);
 
-  return html`<div class="plot" ref=${box} role="img" aria-label=${label}>${tip && html`<${Tip} tip=${tip} />`}</div>`;
+  return html`<div class="plot" ref=${box} role="img" aria-label=${visible(label)}>${tip && html`<${Tip} tip=${tip} />`}</div>`;
 }
 
 /** Let the filter of each series find the marks of the present data. */

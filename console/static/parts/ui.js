@@ -66,8 +66,8 @@ const CHANGING = ["adapting", "correcting"];
 export const meaningOf = (state) => (state === "running" ? "" : MEANINGS[state] ?? "");
 
 export const Card = ({title, tools, flush, footer, label, children}) => html`
-  <section class="card" aria-label=${label ?? (typeof title === "string" ? title : undefined)}>
-    ${title && html`<header><h2>${title}</h2>${tools}</header>`}
+  <section class="card" aria-label=${visible(label ?? (typeof title === "string" ? title : "")) || undefined}>
+    ${title && html`<header><h2>${typeof title === "string" ? visible(title) : title}</h2>${tools}</header>`}
     <div class=${`body ${flush ? "flush" : ""}`}>${children}</div>
     ${footer && html`<footer>${footer}</footer>`}
   </section>
@@ -120,7 +120,7 @@ export function SortHead({order, by, isRight, title, about, children}) {
   const {on, tip} = useTip(about);
   return html`
     <th class=${isRight ? "right" : ""} aria-sort=${order.by === by ? (order.sign === 1 ? "ascending" : "descending") : undefined}>
-      <button type="button" class="sorter" title=${about ? undefined : title ?? "Sort by this column"} onClick=${() => order.sort(by)} ...${on}>${children}</button>${tip}</th>`;
+      <button type="button" class="sorter" title=${about ? undefined : visible(title ?? "Sort by this column")} onClick=${() => order.sort(by)} ...${on}>${children}</button>${tip}</th>`;
 }
 
 /** The button that runs a query, or cancels the query that runs. */
