@@ -22,6 +22,8 @@ from ignite_server.ports import free_ports
 from mistbow.auth.callers import Scope
 from mistbow.auth.token_file import new_token_file, read_token_file, write_token_file
 from tests.support.chromium import playwright_chromium
+from tests.support.conditions import eventually
+from tests.support.console_complaints import complaints_of
 from tests.support.http_server import served
 from tests.support.tcp_server import tcp_server
 
@@ -74,14 +76,7 @@ def page(browser: Browser) -> Iterator[Page]:
     context.set_default_timeout(WAIT_MS)
     expect.set_options(timeout=WAIT_MS)
     page = context.new_page()
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on(
-        "console",
-        lambda message: (
-            complaints.append(message.text) if "Content Security Policy" in message.text else None
-        ),
-    )
+    complaints = complaints_of(page)
     yield page
     context.close()
     assert complaints == []
@@ -103,11 +98,19 @@ def test_wrong_token_is_refused(page: Page, enabler: Enabler) -> None:
     expect(page.get_by_role("navigation")).to_have_count(0)
 
 
-def test_console_that_arrives_incompletely_is_loaded_again(page: Page, enabler: Enabler) -> None:
-    page.route("**/console/app/live.js", lambda route: route.abort(), times=1)
-    page.goto(enabler.url)
-    expect(page.get_by_text("cannot be loaded")).to_be_visible()
-    expect(page.get_by_role("button", name="Log in")).to_be_visible()
+def test_console_that_arrives_incompletely_is_loaded_again(
+    browser: Browser, enabler: Enabler
+) -> None:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.set_default_timeout(WAIT_MS)
+        complaints = complaints_of(page)
+        page.route("**/console/app/live.js", lambda route: route.abort(), times=1)
+        page.goto(enabler.url)
+        expect(page.get_by_text("cannot be loaded")).to_be_visible()
+        expect(page.get_by_role("button", name="Log in")).to_be_visible()
+    [complaint] = complaints
+    assert "main.js" in complaint
 
 
 def test_reader_sees_pages_and_cannot_deploy(page: Page, enabler: Enabler) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
+from tests.support.console_complaints import complaints_of
 from tests.support.console_modules import call
 
 HOSTILE = "<img src=x onerror='window.hacked=1'>\u202egnp.exe"
@@ -89,7 +90,8 @@ def test_map_of_one_place_has_no_bar(page: Page) -> None:
     assert call(page, "parts/fog_model.js", body, {"site_states": states}) is None
 
 
-def test_page_that_fails_shows_a_notice_instead(page: Page) -> None:
+def test_page_that_fails_shows_a_notice_and_is_a_complaint(page: Page) -> None:
+    complaints = complaints_of(page)
     body = """
     const Broken = () => { throw new Error("it broke"); };
     draw(m.Boundary, {children: h(Broken)});
@@ -98,6 +100,8 @@ def test_page_that_fails_shows_a_notice_instead(page: Page) -> None:
     return found;
     """
     assert call(page, "parts/boundary.js", DRAWN + body)
+    [complaint] = complaints
+    assert complaint.startswith("view_failed Error: it broke")
 
 
 def test_amendment_that_is_refused_shows_what_was_changed_meanwhile(html_page: Page) -> None:

@@ -3,12 +3,13 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
+from tests.support.console_complaints import complaints_of
 from tests.support.suite import Suite
 
 AXE = (Path(__file__).parents[1] / "console" / "vendor" / "axe.js").read_text()
@@ -43,7 +44,6 @@ class Console:
 
     page: Page
     url: str
-    complaints: list[str] = field(default_factory=list)
 
     def show(self, fragment: str) -> None:
         """Show a page of the console, and wait until it has content."""
@@ -57,12 +57,6 @@ class Console:
             self.page.screenshot(path=Path(SCREENSHOTS) / f"console-{name}.png")
 
 
-def policy_violations(message: ConsoleMessage, page: Page) -> Iterator[str]:
-    """Yield what violated the policy of the page, and where."""
-    if "Content Security Policy" in message.text:
-        yield f"{message.text} at {message.location} of {page.url}"
-
-
 @contextmanager
 def opened(browser: Browser, suite: Suite, **options: Any) -> Iterator[Console]:
     """Open the console in a browser context; fail if the page complained about anything."""
@@ -70,12 +64,9 @@ def opened(browser: Browser, suite: Suite, **options: Any) -> Iterator[Console]:
         viewport={"width": 1280, "height": 860}, **options
     )
     context.set_default_timeout(WAIT_MS)
-    console = Console(context.new_page(), suite.url("enabler"))
-    page, complaints = console.page, console.complaints
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-    page.on("console", lambda message: complaints.extend(policy_violations(message, page)))
-    yield console
+    page = context.new_page()
+    complaints = complaints_of(page)
+    yield Console(page, suite.url("enabler"))
     context.close()
     assert complaints == []
 

@@ -136,7 +136,13 @@ function Page({name, route: current}) {
   const [title, , load, part] = PAGES[name];
   useEffect(() => {
     document.title = `${title} · Mistbow`;
-    load().then((module) => setComponent(() => module[part]), setError);
+    load().then(
+      (module) => setComponent(() => module[part]),
+      (failure) => {
+        console.error("view_failed", failure);
+        setError(failure);
+      },
+    );
   }, [name]);
   if (error) return html`<${Failed} failure=${error} />`;
   if (component === null) return html`<p class="starting" role="status">Loading …</p>`;

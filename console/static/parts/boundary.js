@@ -11,7 +11,11 @@ export function Boundary({children}) {
   const failure = this.state?.failure;
   return failure ? html`<${Failed} failure=${failure} />` : children;
 }
-Boundary.getDerivedStateFromError = (failure) => ({failure});
+Boundary.getDerivedStateFromError = (failure) => {
+  // The browser reports only errors that nobody catches.
+  console.error("view_failed", failure);
+  return {failure};
+};
 
 /** A part of the console that cannot be loaded or drawn. */
 export function Failed({failure}) {
