@@ -33,6 +33,8 @@ const topics = new Map([["states", 1], ["decisions", 1]]);
 /** @type {Map<string, Set<object>>} insight (ID or ID/NAME) -> the receivers of its results */
 const followed = new Map();
 let source = null;
+/** The topics and insights whose events `source` reads, as a text. */
+let subscribed = "";
 let cursor = "";
 let timer = 0;
 let decisionsTimer = 0;
@@ -111,7 +113,9 @@ export function need(topic) {
   if (topics.get(topic) === 1) reconnect(JOIN_MS);
   return () => {
     topics.set(topic, topics.get(topic) - 1);
-    if (topics.get(topic) === 0) topics.delete(topic);
+    if (topics.get(topic) > 0) return;
+    topics.delete(topic);
+    reconnect(JOIN_MS);
   };
 }
 
@@ -126,7 +130,9 @@ export function follow(insight, receiver) {
   reconnect(JOIN_MS);
   return () => {
     followed.get(insight)?.delete(receiver);
-    if (followed.get(insight)?.size === 0) followed.delete(insight);
+    if (followed.get(insight)?.size !== 0) return;
+    followed.delete(insight);
+    reconnect(JOIN_MS);
   };
 }
 
@@ -137,8 +143,12 @@ function reconnect(ms) {
 }
 
 function connect() {
+  const query = {topics: [...topics.keys()].sort().join(","), insights: [...followed.keys()].sort().join(",")};
+  const wanted = JSON.stringify(query);
+  // A page that is left and the next one may need the same.
+  if (source?.readyState === EventSource.OPEN && wanted === subscribed) return;
   source?.close();
-  const query = {topics: [...topics.keys()].join(","), insights: [...followed.keys()].join(",")};
+  subscribed = wanted;
   source = new EventSource(address("api/events", {...query, after: cursor}));
   const own = source;
   const on = (name, handle) =>
