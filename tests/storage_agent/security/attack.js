@@ -27,6 +27,13 @@ async (service, entity) => {
     await attempt(`put as ${type}, to read`, "/put", { method: "POST", body: sent });
   }
   navigator.sendBeacon(service + "/put", body);
+  const isAnswered = () =>
+    performance.getEntriesByType("resource").some((each) => each.initiatorType === "beacon");
+  const end = Date.now() + 20_000;
+  while (!isAnswered()) {
+    if (Date.now() > end) throw new Error("the beacon has no answer");
+    await new Promise((done) => setTimeout(done, 10));
+  }
   // The server of the page redirects this request: the browser sends the body to the service.
   const redirected = location.origin + "/redirect?to=" + encodeURIComponent(service + "/put");
   await attempt("redirected put", redirected, { method: "POST", mode: "no-cors", body });

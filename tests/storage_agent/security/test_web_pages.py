@@ -82,6 +82,8 @@ def state_of(url: str) -> dict[str, Any]:
 def attacked(page: Page, url: str, entity: str) -> list[tuple[str, int, str]]:
     """Attack the agent at ``url`` from a page; return the answers that the page could read."""
     found = page.run(f"({ATTACK})({json.dumps(url)}, {json.dumps(entity)})")
+    asked = [each["request"]["url"] for each in page.events("Network.requestWillBeSent")]
+    assert len([each for each in asked if each.startswith(f"{url}/")]) > 20, "the attack was sent"
     return [(what, status, text) for what, status, text in found]
 
 
@@ -119,15 +121,25 @@ def test_page_reads_and_changes_nothing_after_dns_rebinding(browser: Browser, vi
     assert state_of(victim) == before
 
 
-def shown_operations(page: Page) -> int:
-    """Wait until a page of documentation shows operations; return their number."""
-    return eventually(
-        lambda: page.run("document.querySelectorAll('.opblock').length"), what="operations appear"
-    )
+def wait_for(page: Page, condition: str) -> None:
+    """Wait until an expression is true in a page."""
+    eventually(lambda: page.run(condition), what=condition)
+
+
+OPERATIONS_ARE_SHOWN = "document.querySelectorAll('.opblock').length > 40"
+
+
+def is_quiet(page: Page) -> bool:
+    """Return whether a page has nothing to draw, and no request without an answer."""
+    page.run("new Promise((done) => requestIdleCallback(done, {timeout: 1000}))")
+    sent = {each["requestId"] for each in page.events("Network.requestWillBeSent")}
+    ends = ("Network.loadingFinished", "Network.loadingFailed")
+    return sent <= {each["requestId"] for end in ends for each in page.events(end)}
 
 
 def check_offline(page: Page, url: str) -> None:
     """Check that a page has loaded files of its own service only, and that no rule blocked it."""
+    eventually(lambda: is_quiet(page), what="all files are loaded")
     asked = [each["request"]["url"] for each in page.events("Network.requestWillBeSent")]
     assert len([each for each in asked if each.startswith(f"{url}/")]) >= 5
     assert all(each.startswith((f"{url}/", "data:", "about:")) for each in asked)
@@ -137,7 +149,7 @@ def check_offline(page: Page, url: str) -> None:
 def test_documentation_is_shown_without_a_network(browser: Browser, victim: str) -> None:
     page = Page(browser)
     page.open(f"{victim}/docs")
-    assert shown_operations(page) > 40
+    wait_for(page, OPERATIONS_ARE_SHOWN)
     check_offline(page, victim)
 
 
@@ -164,16 +176,19 @@ def test_documentation_with_a_token_takes_a_login_and_sends_requests(
     with guarded(tmp_path, ignite.port) as agent:
         page.log_in_with(FOG)
         page.open(f"{agent.url}/docs")
-        assert shown_operations(page) > 40
+        wait_for(page, OPERATIONS_ARE_SHOWN)
         # The browser repeats this login on its own, so it permits nothing else.
         statuses = "Promise.all(['readyz', 'docs'].map(async (p) => (await fetch(p)).status))"
         assert page.run(statuses) == [401, 200]
         # The button "Authorize" adds the token to the requests that the page sends for its user.
         click(page, ".btn.authorize")
-        eventually(lambda: page.run("document.querySelector('.auth-container input') !== null"))
-        page.run("document.querySelector('.auth-container input').focus()")
+        field = "document.querySelector('.auth-container input')"
+        wait_for(page, f"{field} !== null")
+        page.run(f"{field}.focus()")
         page.call("Input.insertText", text=FOG)
+        wait_for(page, f"{field}.value === {json.dumps(FOG)}")
         click(page, ".auth-btn-wrapper .authorize")
+        wait_for(page, f"{field} === null")
         click(page, ".btn-done")
         click(page, ".opblock-summary-path", "/readyz")
         click(page, ".try-out__btn")
