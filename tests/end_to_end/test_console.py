@@ -5,7 +5,6 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
 from statistics import quantiles
 
 import pytest
@@ -17,11 +16,10 @@ from tests.support.console_hostile import (
     HOSTILE,
     HOSTILE_QUERY,
     check_text_only,
-    has_hostile_result,
-    put_hostile_point,
 )
 from tests.support.console_page import (
     AXE,
+    MEANS,
     PAGES,
     SECOND_WORKER,
     Console,
@@ -31,11 +29,13 @@ from tests.support.console_page import (
     editor_of,
     opened,
     painted,
+    run_promql,
     run_sql,
     serious_findings,
     shows_its_health,
     tab_to,
 )
+from tests.support.console_story import WRITTEN, kill_after_pictures, span_of
 from tests.support.services import Service
 from tests.support.suite import Suite
 
@@ -48,8 +48,6 @@ half of them while more processes run than the machine has cores, beside other t
 
 SETTLING_S = 30.0
 """The time (s) for which the query of a new insight may catch up."""
-
-WRITTEN = "worst = COMPUTE MAXX(delay, 30 SECONDS) BY region EVERY 1 SECOND"
 
 
 def test_overview_shows_whether_all_is_well(console: Console, suite: Suite) -> None:
@@ -73,7 +71,6 @@ def test_examples_use_a_metric_and_an_attribute_of_the_buses(console: Console) -
     expect(plan.locator("details[open] .plan")).to_contain_text("pane ")
     plan.get_by_text("Plan before, as written").click()
     expect(plan.locator("details .plan").nth(1)).to_contain_text("AVG(delay, 1 MINUTE)")
-    page.evaluate("localStorage.clear()")
 
 
 def test_insight_is_written_with_an_error_mended_previewed_and_deployed(console: Console) -> None:
@@ -110,17 +107,17 @@ def test_insight_is_written_with_an_error_mended_previewed_and_deployed(console:
     expect(page.locator(".plot canvas")).to_be_visible()
 
 
-def deployment_of(console: Console) -> str:
-    found = re.search(r"#/insights/([^/]+)", console.page.url)
-    assert found is not None
-    return found[1]
+def show_results(console: Console, deployment: str) -> None:
+    console.show(f"insights/{deployment}")
+    expect(console.page.locator(".key-row").filter(has_text="region=west")).to_be_visible()
 
 
-def test_results_arrive_when_they_are_due(console: Console) -> None:
-    deployment, delays = deployment_of(console), []
+def test_results_arrive_when_they_are_due(console: Console, worst: str) -> None:
+    show_results(console, worst)
+    delays: list[float] = []
     deadline = time.monotonic() + SETTLING_S
     while not delays or (delays[-1] > MAX_DELAY_MS and time.monotonic() < deadline):
-        late = delays_of(console.page, deployment, 5000)
+        late = delays_of(console.page, worst, 5000)
         assert late, "results arrive"
         _, median, *_, most = quantiles([min(late), *late, max(late)], n=20)[8:]
         is_busy = os.getloadavg()[0] > (os.cpu_count() or 1)
@@ -129,7 +126,8 @@ def test_results_arrive_when_they_are_due(console: Console) -> None:
     assert min(delays) <= MAX_DELAY_MS, delays
 
 
-def test_insight_is_amended_after_its_differences_are_shown(console: Console) -> None:
+def test_insight_is_amended_after_its_differences_are_shown(console: Console, worst: str) -> None:
+    show_results(console, worst)
     page = console.page
     page.get_by_role("link", name="Amend").click()
     text = editor_of(console, "Text of the insights")
@@ -138,7 +136,7 @@ def test_insight_is_amended_after_its_differences_are_shown(console: Console) ->
     page.keyboard.press("Control+End")
     page.keyboard.insert_text("\nWITH SALIENCE 3")
     page.get_by_role("link", name="Insights", exact=True).click()
-    page.get_by_role("link", name="worst").click()
+    page.get_by_role("region", name="Table of insights").get_by_role("link", name="worst").click()
     page.get_by_role("link", name="Amend").click()
     expect(page.get_by_text("your changes, which are not deployed yet")).to_be_visible()
     expect(text).to_contain_text("WITH SALIENCE 3")
@@ -153,17 +151,18 @@ def test_insight_is_amended_after_its_differences_are_shown(console: Console) ->
 
 
 def test_amendment_shows_what_another_user_has_changed_meanwhile(
-    console: Console, suite: Suite
+    console: Console, suite: Suite, worst: str
 ) -> None:
-    page, deployed = console.page, deployment_of(console)
+    show_results(console, worst)
+    page = console.page
     page.get_by_role("link", name="Amend").click()
     text = editor_of(console, "Text of the insights")
     text.click()
     page.keyboard.press("Control+End")
     page.keyboard.insert_text(" -- mine")
-    before = suite.enabler.show(deployed)
-    suite.enabler.amend(deployed, f"{before.queries} -- theirs", version=before.version)
-    author = suite.enabler.show(deployed).amended_by
+    before = suite.enabler.show(worst)
+    suite.enabler.amend(worst, f"{before.queries} -- theirs", version=before.version)
+    author = suite.enabler.show(worst).amended_by
     notice = page.get_by_role("alert").filter(has_text=f"changed meanwhile by {author} at ")
     expect(notice).to_be_visible()
     page.reload()
@@ -188,7 +187,8 @@ def rows_of(download: Download) -> list[dict[str, str]]:
     return list(csv.DictReader(download.path().read_text().splitlines()))
 
 
-def test_values_of_keys_are_downloaded_as_files(console: Console) -> None:
+def test_values_of_keys_are_downloaded_as_files(console: Console, worst: str) -> None:
+    show_results(console, worst)
     page = console.page
     with page.expect_download() as download:
         page.get_by_role("link", name="Download CSV").click()
@@ -196,7 +196,12 @@ def test_values_of_keys_are_downloaded_as_files(console: Console) -> None:
     assert {"insight", "time", "region", "key", "ts", "value"} <= rows[0].keys()
 
 
-def test_range_that_is_dragged_in_the_plot_is_shown_and_downloaded(console: Console) -> None:
+def test_range_that_is_dragged_in_the_plot_is_shown_and_downloaded(
+    console: Console, suite: Suite, worst: str
+) -> None:
+    # The live plot shows at least a minute: the range begins 24 s before its end.
+    eventually(lambda: span_of(suite, worst, "west") > 15_000, what="the range has results")
+    show_results(console, worst)
     page = console.page
     plot = page.locator(".plot canvas")
     plot.scroll_into_view_if_needed()
@@ -219,20 +224,6 @@ def test_range_that_is_dragged_in_the_plot_is_shown_and_downloaded(console: Cons
     expect(shown).to_contain_text("live")
 
 
-@pytest.fixture(scope="module")
-def moved(suite: Suite, second_worker: Service) -> Iterator[str]:
-    """The group of an insight that the second worker computes."""
-    second_worker.wait()
-    eventually(lambda: len(suite.enabler.fog().nodes) == 2, what="both workers are announced")
-    site = suite.agent.fabric().site
-    # Of the workers of the site, at most one: the first in the order of names.
-    query = f'moved = COMPUTE AVG(delay) EVERY 1 SECOND WITH PLACEMENT_ON site="{site}" 1'
-    deployed = suite.enabler.submit(query, name="moved").deployment_id
-    [group] = {each.group for each in suite.enabler.show(deployed).insights}
-    yield str(group)
-    suite.enabler.delete(deployed)
-
-
 def test_fragment_is_shown_on_the_map_at_its_worker(console: Console, moved: str) -> None:
     console.show("fog")
     row = console.page.locator(f'[data-fragment="{moved}"]')
@@ -245,19 +236,16 @@ def test_fragment_is_shown_on_the_map_at_its_worker(console: Console, moved: str
 
 
 def test_sql_shows_rows_and_a_plot(console: Console) -> None:
-    query = (
-        "SELECT ts // 1000 * 1000 AS ts, avg(value) AS mean FROM historical "
-        "WHERE metric = 'delay' GROUP BY ALL ORDER BY ts"
-    )
-    expect(run_sql(console, query).nth(2)).to_be_visible()
+    expect(run_sql(console, MEANS).nth(2)).to_be_visible()
     expect(console.page.locator(".plot canvas")).to_be_visible()
     console.screenshot("sql")
 
 
-def test_promql_shows_the_results_of_an_insight(console: Console) -> None:
-    console.show("explore?view=promql")
-    console.page.get_by_label("PromQL query").fill("insight:worst")
-    console.page.get_by_role("button", name="Run", exact=True).click()
+def test_promql_shows_the_results_of_an_insight(console: Console, suite: Suite, worst: str) -> None:
+    query = 'insight:worst{region="west"}'
+    # A query of a range has no value at its end until the enabler has stored one before.
+    eventually(lambda: suite.enabler.promql(query)["data"]["result"], what="PromQL has a value")
+    run_promql(console, "insight:worst")
     cells = console.page.get_by_role("cell", name=re.compile('region="west"'))
     expect(cells.first).to_be_visible()
 
@@ -269,10 +257,7 @@ def test_fragment_moves_on_the_map_when_its_worker_is_killed(
     page = console.page
     row = page.locator(f'[data-fragment="{moved}"]')
     expect(row).to_contain_text(SECOND_WORKER)
-    placed, *_ = suite.enabler.placement_changes(group=moved)
-    # The history has a picture of every five seconds.
-    eventually(lambda: system_clock() > placed.at + 10_000, what="the history has the placement")
-    second_worker.kill()
+    kill_after_pictures(suite, moved, second_worker)
     expect(row).not_to_contain_text(SECOND_WORKER)
     expect(
         page.locator(f'[data-worker="{SECOND_WORKER}"]:not([data-fragments="0"])')
@@ -281,17 +266,11 @@ def test_fragment_moves_on_the_map_when_its_worker_is_killed(
 
 
 def test_slider_shows_the_fragment_at_its_former_worker(
-    console: Console, suite: Suite, moved: str
+    console: Console, moved: str, times: tuple[int, int]
 ) -> None:
+    placed, left = times
+    console.show("fog")
     page = console.page
-
-    def times() -> tuple[int, int] | None:
-        changes = suite.enabler.placement_changes(group=moved)
-        placed = next(each.at for each in changes if each.node == SECOND_WORKER)
-        later = (each.at for each in changes if each.at > placed and each.node != SECOND_WORKER)
-        return None if (left := next(later, None)) is None else (placed, left)
-
-    placed, left = eventually(times, what="the history has the move")
     slider = page.get_by_role("slider", name="Time of the picture")
     slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
@@ -351,7 +330,6 @@ def test_pages_are_accessible_in_light_and_dark(console: Console, suite: Suite) 
                 suffix = "" if theme == "light" else "-dark"
                 console.screenshot({"start": "overview"}.get(name, name) + suffix)
         console.page.get_by_label("Theme").select_option("auto")
-    console.page.evaluate("localStorage.removeItem('mistbow.draft')")
     assert found == {}, json.dumps(found, indent=2)
 
 
@@ -362,17 +340,6 @@ def test_pages_fit_a_phone(browser: Browser, suite: Suite, city: None) -> None:
             console.show(address(console, suite, name))
             wide = console.page.evaluate("document.documentElement.scrollWidth")
             assert wide <= 390, f"{name} is {wide} pixels wide"
-
-
-@pytest.fixture(scope="module")
-def hostile(console: Console, suite: Suite) -> Iterator[str]:
-    """A deployment over the hostile metric, with a result whose key is hostile."""
-    put_hostile_point(suite)
-    eventually(lambda: suite.enabler.metrics(metric=HOSTILE).metrics, what="the metric is known")
-    deployed = suite.enabler.submit(HOSTILE_QUERY, name=HOSTILE[:200]).deployment_id
-    eventually(lambda: has_hostile_result(suite, deployed), what="a result has a hostile key")
-    yield deployed
-    suite.enabler.delete(deployed)
 
 
 def test_hostile_names_are_only_text_on_all_pages(
@@ -401,9 +368,7 @@ def test_hostile_names_are_only_text_on_all_pages(
     rows = run_sql(console, "SELECT * FROM latest WHERE metric LIKE '<img%'")
     expect(rows.nth(1)).to_contain_text("<img")
     check_text_only(console)
-    console.show("explore?view=promql")
-    page.get_by_label("PromQL query").fill('{region=~"<img.*"}')
-    page.get_by_role("button", name="Run", exact=True).click()
+    run_promql(console, '{region=~"<img.*"}')
     expect(page.get_by_role("cell", name=re.compile('region="<img')).first).to_be_visible()
     check_text_only(console)
 
@@ -422,7 +387,6 @@ def test_hostile_names_are_only_text_while_an_insight_is_written(
     page.get_by_role("tab", name="Plan").click()
     expect(page.locator("details[open] .plan")).to_contain_text("<img")
     check_text_only(console)
-    page.evaluate("localStorage.removeItem('mistbow.draft')")
     console.show(f"write/{hostile}")
     editor_of(console, "Text of the insights").click()
     page.keyboard.press("Control+End")
@@ -432,7 +396,6 @@ def test_hostile_names_are_only_text_while_an_insight_is_written(
     expect(after).to_contain_text("<img")
     assert "\u202e" not in after.inner_text()
     check_text_only(console)
-    page.evaluate("sessionStorage.clear()")
 
 
 def test_hostile_names_are_only_data_in_files(console: Console, hostile: str) -> None:
@@ -477,11 +440,8 @@ def test_insight_is_written_and_deleted_with_the_keyboard_alone(console: Console
     expect(page.get_by_role("heading", name="Insights")).to_be_visible()
 
 
-def test_deployment_is_deleted_after_a_question(console: Console, suite: Suite) -> None:
-    deployed = next(
-        each for each in suite.enabler.list() if any(one.name == "worst" for one in each.insights)
-    )
-    console.show(f"insights/{deployed.deployment_id}")
+def test_deployment_is_deleted_after_a_question(console: Console, suite: Suite, worst: str) -> None:
+    console.show(f"insights/{worst}")
     page = console.page
     page.get_by_role("button", name="Delete …").click()
     dialog = page.get_by_role("dialog")
@@ -489,4 +449,4 @@ def test_deployment_is_deleted_after_a_question(console: Console, suite: Suite) 
     check_accessible_dialog(page)
     dialog.get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_role("heading", name="Insights")).to_be_visible()
-    assert deployed.deployment_id not in {each.deployment_id for each in suite.enabler.list()}
+    assert worst not in {each.deployment_id for each in suite.enabler.list()}
