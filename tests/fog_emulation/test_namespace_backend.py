@@ -75,30 +75,27 @@ def test_loss_below_one_percent_is_within_a_tenth_of_a_point(run_fog: RunFog) ->
 def test_link_keeps_its_latency_when_nodes_restart_and_their_network_changes(
     run_fog: RunFog,
 ) -> None:
-    link = {"from_node": "a", "to_node": "b", "properties": {"latency": {"delay": "60ms"}}}
+    link = {"from_node": "b", "to_node": "a", "properties": {"latency": {"delay": "60ms"}}}
     fog = fog_of({"latency": {"delay": "20ms"}}, [link])
 
     def delay_ms(source: str, target: str) -> float:
         return measure(backend, fog.directions, "net", source, target, 100).found.delay_ms
 
     with run_fog(fog) as backend:
-        before = {node: backend.address(node, "net") for node in ("b-1", "b-2")}
-        for node in fog.nodes[1:]:
+        before = backend.address("a-1", "net")
+        for node in fog.nodes[:2]:
             backend.stop(node.name)
         eventually(lambda: len(_ports(backend)) == 1)
-        # The nodes get each other's former address.
-        for node in fog.nodes[:0:-1]:
+        # Each of the two nodes gets the other's former address.
+        for node in (fog.nodes[1], fog.nodes[0]):
             backend.start(node, fog.directions_of(node.name))
-        assert backend.address("b-2", "net") == before["b-1"]
-        assert delay_ms("a-1", "b-1") == pytest.approx(40, rel=0.1)
+        assert backend.address("b-1", "net") == before
+        assert delay_ms("a-1", "b-2") == pytest.approx(40, rel=0.1)
         assert delay_ms("b-1", "b-2") == pytest.approx(20, rel=0.1)
         for way in WAYS:
             backend.connect(Direction("net", "b-1", way, Shape(delay_ms=30)))
-        assert delay_ms("a-1", "b-1") == pytest.approx(60, rel=0.1)
+        assert delay_ms("a-1", "b-1") == pytest.approx(40, rel=0.1)
         assert delay_ms("b-1", "b-2") == pytest.approx(40, rel=0.1)
-        for way in WAYS:
-            backend.connect(Direction("net", "a-1", way, Shape(delay_ms=90)))
-        assert delay_ms("a-1", "b-1") == pytest.approx(60, rel=0.1)
 
 
 def test_connect_cuts_and_restores_direction(run_fog: RunFog) -> None:
