@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from grammar.ast import (
     AndCondition,
@@ -29,13 +30,31 @@ from grammar.ast import (
     Parameter,
     Scoped,
     Span,
+    Text,
 )
+from grammar.comparison_hints import SIGNS
 from grammar.diagnostics import clip
 from grammar.functions import OPERATORS, SCALAR, WITH_PARAMETER, function_named
 from grammar.generated.InsightsParser import InsightsParser as Tree
 from grammar.literals import Context, LiteralBuilder, span_of
-from grammar.other_languages import CONDITIONAL, CONDITIONAL_HINT, function_hint
+from grammar.number_hints import decimal_comma
+from grammar.other_languages import (
+    CONDITIONAL,
+    CONDITIONAL_HINT,
+    EACH_HINT,
+    NULL_HINT,
+    function_hint,
+)
 from grammar.scanner import LexicalToken
+from grammar.term_trees import (
+    bare_name,
+    is_doubled_sign,
+    is_interval,
+    is_logical,
+    is_number,
+    joined_by_sign,
+    joins_values,
+)
 from grammar.units import MILLIS
 
 _COMPARATORS: dict[str, Comparator] = {
@@ -50,6 +69,9 @@ _COMPARATORS: dict[str, Comparator] = {
 }
 _QUOTED_INTERVAL = re.compile(r"\d+ ?[a-zA-Z]+")
 _CHAINED = "Comparisons do not chain: write `1 < x AND x < 5`."
+_COMPARED_TOGETHER = (
+    'Compare each value: `x > 5 AND y > 5`; one of several texts is `node IN ("a", "b")`.'
+)
 _IN_COMPUTE = "Write conditions after WHEN, as in `x WHEN > 90`."
 _IN_CALL = "Write a condition on a metric after WHEN: `metric WHEN > 3`."
 
@@ -70,9 +92,17 @@ class ExpressionBuilder:
 
         ``hint``: the hint of this error.
         """
+        if is_logical(tree):
+            if joins_values(tree):
+                hint = _COMPARED_TOGETHER if hint == _CHAINED else EACH_HINT
+            self._literals.report(span_of(tree), "a value is expected here, not a condition", hint)
+            return Elided()
+        known = self._literals.count
         node = self._term(tree)
         if isinstance(node, Expression):
             return node
+        if self._literals.count > known:
+            return Elided()
         self._literals.report(node.span, "a value is expected here, not a condition", hint)
         return Elided()
 
@@ -87,7 +117,11 @@ class ExpressionBuilder:
         if self._literals.count > known:
             return NotCondition(Compare("==", Elided(), Elided()))
         hint = "Compare the value, as in `> 100`."
-        if isinstance(node, Name):
+        if isinstance(node, FunctionCall) and node.function not in self._defined():
+            hint = function_hint(node.function) or hint
+        elif isinstance(node, Text):
+            hint = f'One of several texts is `node IN ("a", "{clip(node.value)}")`.'
+        elif isinstance(node, Name):
             hint = (
                 f"Compare it, as in `{node.name} == true`; one of several texts is "
                 f'`node IN ("a", "{node.name}")`.'
@@ -152,6 +186,8 @@ class ExpressionBuilder:
                 return OrCondition(self._chain(tree, OrCondition), span=span_of(tree))
             case Tree.DenialContext():
                 return self._denial(tree)
+            case Tree.ComparisonContext() | Tree.ElidedComparisonContext() if is_doubled_sign(tree):
+                return self._doubled(tree)
             case Tree.ComparisonContext():
                 left, right = self._compared(tree.left), self._compared(tree.right)
                 return Compare(_COMPARATORS[tree.operator.text], left, right, span=span_of(tree))
@@ -165,7 +201,20 @@ class ExpressionBuilder:
                 return self._membership(_elided(tree), tree, False, span_of(tree))
 
     def _compared(self, tree: Context) -> Expression:
-        return self.expression(tree, _CHAINED)
+        node = self.expression(tree, _CHAINED)
+        if isinstance(node, Name) and not node.quoted and node.name.upper() == "NULL":
+            self._literals.report(node.span, "NULL is not a value", NULL_HINT)
+        return node
+
+    def _doubled(self, tree: Context) -> Condition:
+        """Report two signs in succession, such as `=>`."""
+        first, second = tree.operator, tree.right.operator
+        length = second.offset + len(second.text) - first.offset
+        meant = SIGNS[first.text + second.text]
+        self._literals.report(
+            replace(first.span, length=length), "this sign is not a comparison", f"Write `{meant}`."
+        )
+        return Compare("==", Elided(), Elided())
 
     def _membership(
         self, operand: Expression, tree: Context, negated: bool, span: Span
@@ -244,7 +293,7 @@ class ExpressionBuilder:
             message = f"there is no function `{clip(tree.word.text)}`"
             self._literals.report(tree.word.span, message, CONDITIONAL_HINT)
             return Elided()
-        if self._misplaces_parameter(tree, function):
+        if self._misplaces_parameter(tree, function) or self._has_decimal_comma(tree, function):
             return Elided()
         pieces = list(tree.pieces)
         intervals = self._intervals(pieces)
@@ -262,12 +311,12 @@ class ExpressionBuilder:
                 f"`{word}` has no metric or value as its argument",
                 f"Name a metric before the window: `{word}(metric, 10 SECONDS)`.",
             )
-        elif self._takes_a_window(function) and len(pieces) > 1 and _is_number(pieces[-1]):
+        elif self._takes_a_window(function) and len(pieces) > 1 and is_number(pieces[-1]):
             message = "a window needs a unit of time"
             hint = f"Write a unit after the number: {', '.join(MILLIS)}."
             if function in WITH_PARAMETER and not tree.in_:
                 message = f"the parameter of {function} stands in brackets"
-                number = pieces[-1].value.value.text
+                number = _parameter_text(function, pieces[-1])
                 hint = f"Write `{function}[{number}](…)`."
             self._literals.report(arguments[-1].span, message, hint)
         window, offset = (*intervals, None, None)[:2]
@@ -282,10 +331,11 @@ class ExpressionBuilder:
         """Report a parameter that stands in parentheses, or a name without its quotes."""
         if function in self._defined() or function in SCALAR or function in OPERATORS:
             return False
-        numbers = [piece for piece in tree.pieces if _is_number(piece) and not _is_interval(piece)]
-        others = [piece for piece in tree.pieces if _bare(piece) is not None]
+        numbers = [piece for piece in tree.pieces if is_number(piece) and not is_interval(piece)]
+        others = [piece for piece in tree.pieces if bare_name(piece) is not None]
         if function in WITH_PARAMETER and not tree.in_ and len(numbers) == len(others) == 1:
-            number, metric = numbers[0].value.value.text, clip(others[0].value.word.text)
+            number = _parameter_text(function, numbers[0])
+            metric = clip(others[0].value.word.text)
             self._literals.report(
                 span_of(numbers[0]),
                 f"the parameter of {function} stands in brackets",
@@ -300,13 +350,29 @@ class ExpressionBuilder:
                 self._literals.report(span_of(tree.pieces[-1]), message, f"Write `{length}`.")
                 return True
         for piece in tree.pieces:
-            name = _subtraction(piece.value)
+            name = joined_by_sign(piece.value)
             if name is not None:
                 self._literals.report(
                     span_of(piece),
                     f"`{clip(name)}` is a subtraction here, and a function takes a metric",
                     f'If it is a name, write it in quotes: `"{clip(name)}"`.',
                 )
+                return True
+        return False
+
+    def _has_decimal_comma(self, tree: Context, function: str) -> bool:
+        """Report a decimal comma, as in `AVG(x WHEN > 0,5)`."""
+        if function in self._defined() or function in SCALAR or function in OPERATORS:
+            return False
+        for piece, part in pairwise(tree.pieces):
+            whole = piece.stop
+            if whole.type != Tree.NUMBER or is_number(piece) or not is_number(part):
+                continue
+            hint = decimal_comma(whole, part.start)
+            if hint is not None:
+                end = part.start.offset + len(part.start.text)
+                span = replace(whole.span, length=end - whole.offset)
+                self._literals.report(span, "a number has no comma", hint)
                 return True
         return False
 
@@ -328,7 +394,7 @@ class ExpressionBuilder:
         The first interval is the window, the second interval is the offset.
         """
         trees: list[Context] = []
-        while pieces and _is_interval(pieces[-1]):
+        while pieces and is_interval(pieces[-1]):
             trees.insert(0, pieces.pop())
         for excess in trees[2:3]:
             self._literals.report(
@@ -354,7 +420,7 @@ class ExpressionBuilder:
             piece = rest.popleft()
             attributes, last = [piece.by] if piece.by else [], piece
             while attributes and last.when is None and rest:
-                attribute = _bare(rest[0])
+                attribute = bare_name(rest[0])
                 if attribute is None:
                     break
                 attributes.append(attribute)
@@ -375,44 +441,10 @@ class ExpressionBuilder:
         return self._literals.interval(number.value, number.minus, tree.unit, span_of(tree))
 
 
-def _is_interval(piece: Context) -> bool:
-    value = piece.value
-    if isinstance(value, Tree.NegationContext):
-        value = value.operand
-    alone = piece.by is None and piece.when is None
-    return alone and isinstance(value, Tree.AmountContext) and value.unit is not None
-
-
-def _subtraction(tree: Context) -> str | None:
-    """Return the text of names that a `-` or `/` joins without spaces; otherwise None."""
-    if not isinstance(tree, Tree.ArithmeticContext) or tree.operator.text not in "-/":
-        return None
-    left, right = _joined_name(tree.left), _joined_name(tree.right)
-    if left is None or right is None:
-        return None
-    sign, after = tree.operator, tree.right.start
-    before = tree.left.stop
-    adjacent = before.offset + len(before.text) == sign.offset and after.offset == sign.offset + 1
-    return f"{left}{sign.text}{right}" if adjacent else None
-
-
-def _joined_name(tree: Context) -> str | None:
-    if isinstance(tree, Tree.WordContext):
-        return None if tree.pieces or tree.from_ else str(tree.word.text)
-    return _subtraction(tree)
-
-
-def _is_number(piece: Context) -> bool:
-    alone = piece.by is None and piece.when is None
-    return alone and isinstance(piece.value, Tree.AmountContext)
-
-
-def _bare(piece: Context) -> LexicalToken | None:
-    """Return the token of a piece that is only a name, with or without a WHEN; otherwise None."""
-    value = piece.value
-    named = isinstance(value, Tree.WordContext | Tree.QuotedContext) and value.from_ is None
-    called = isinstance(value, Tree.WordContext) and bool(value.pieces)
-    return value.word if named and not called and piece.by is None else None
+def _parameter_text(function: str, piece: Context) -> str:
+    """Return a number as the parameter of a function; a share is a percentage for PERCENTILE."""
+    text = str(piece.value.value.text)
+    return f"{100 * float(text):g}" if function == "PERCENTILE" and 0 < float(text) < 1 else text
 
 
 def _elided(tree: Context) -> Elided:

@@ -6,19 +6,22 @@ Each function recognizes one mistake and returns a hint, or None. The first hint
 import difflib
 from collections.abc import Callable
 
+from grammar.comparison_hints import compared_by_word, compared_with_list
 from grammar.diagnostics import clip
 from grammar.generated.InsightsParser import InsightsParser as Tree
 from grammar.keywords import OPTION_WORDS, OPTIONS
 from grammar.mismatch import ARITHMETIC, CLAUSES, KEYWORDS, Mismatch
-from grammar.other_languages import BY_TIME, TIME_COLUMNS, WORDS
+from grammar.name_hints import SHAPE, invalid_name
+from grammar.number_hints import unclear_number
+from grammar.other_languages import BY_TIME, TIME_COLUMNS, TIMES, TIMES_HINT, WORDS
 from grammar.units import MILLIS, is_unit, nearest_unit
 
-_SHAPE = "`name = COMPUTE AVG(metric, 10 SECONDS) EVERY 5 SECONDS`"
 _SQL = {"WHERE": "WHEN", "HAVING": "WHEN", "IF": "WHEN", "FILTER": "WHEN", "GROUP": "BY"}
 _NAMING = (Tree.RULE_grouping, Tree.RULE_entities, Tree.RULE_piece, Tree.RULE_setting)
 _LISTED = (Tree.RULE_members, Tree.RULE_member)
 _OPENING = {Tree.RPAR: Tree.LPAR, Tree.RBRACKET: Tree.LBRACKET, Tree.RBRACE: Tree.LBRACE}
 _CALLED = ("AVG", "SUM", "COUNT", "MIN", "MAX", "MEAN", "MEDIAN", "SDEV", "RATE")
+_RANGES = {"INCREASE": "RATE", "IRATE": "RATE", "STDDEV_OVER_TIME": "SDEV"}
 _DEPENDENT = ("CONFIDENCE", "K", "R")
 _EXAMPLES = {
     Tree.ADAM: "ADAM AND CONFIDENCE 0.95",
@@ -65,7 +68,7 @@ def _example(mismatch: Mismatch) -> str:
         return 'Write `NOT IN ("a", "b")`, or `!=` for a single value.'
     if Tree.LPAR in expected and mismatch.kind(-1) == Tree.RBRACKET:
         return "Write the arguments of a function in parentheses: `EWMA[0.3](cpu.util)`."
-    return f"An insight looks like this: {_SHAPE}."
+    return f"An insight looks like this: {SHAPE}."
 
 
 def _other_language(mismatch: Mismatch) -> str | None:
@@ -77,10 +80,19 @@ def _other_language(mismatch: Mismatch) -> str | None:
         metric, dot, _ = mismatch.tokens[mismatch.index - 2].text.partition(".")
         if dot:
             return f"Write the metric in the function: `AVG({clip(metric)}, 5 MINUTES)`."
+    named = mismatch.kind(0) == Tree.COLON and mismatch.kind(-1) == Tree.ID
+    if (named and Tree.RPAR in mismatch.expected) or (
+        mismatch.found.type in KEYWORDS and mismatch.kind(1) == Tree.COLON
+    ):
+        return "Arguments have no names: write, for example, `AVG(x, 5 MINUTES)`."
     if mismatch.kind(0) == Tree.COLON and Tree.RBRACKET in mismatch.expected:
         return "There are no subqueries: write the window in the function: `AVG(x, 5 MINUTES)`."
     if mismatch.found.type == Tree.ID and mismatch.expected != {Tree.ASSIGN, Tree.COLON}:
         before = mismatch.tokens[max(mismatch.index - 1, 0)].text.upper()
+        if mismatch.word == "FOR" and mismatch.kind(1) == Tree.ID and not _is_last(mismatch):
+            return "Write BY instead of FOR, as in `BY node`."
+        if mismatch.kind(-1) == Tree.RPAR and _matches_keys(mismatch):
+            return WORDS["GROUP_LEFT"]
         return WORDS.get(mismatch.word) or (WORDS["DISTINCT"] if before == "DISTINCT" else None)
     if mismatch.found.type == Tree.NUMBER:
         return _number(mismatch)
@@ -95,8 +107,30 @@ def _other_language(mismatch: Mismatch) -> str | None:
         return "There is no power: `SQR(x)` is the square."
     unit_before = mismatch.kind(-1) == Tree.RBRACKET and mismatch.kind(-2) == Tree.UNIT
     if unit_before and Tree.LPAR in mismatch.expected:
-        return "Write the window after the metric: `AVG(x, 5 MINUTES)` instead of `AVG(x[5m])`."
+        function = _called_on_range(mismatch)
+        return f"Write the window after the metric: `{function}(x, 5 MINUTES)`, without `[5m]`."
     return None
+
+
+def _is_last(mismatch: Mismatch) -> bool:
+    """Return whether a window is meant, as by `FOR THE LAST 5 MINUTES`."""
+    following = {token.text.upper() for token in mismatch.tokens[mismatch.index + 1 :][:2]}
+    return bool(following & {"LAST", "PAST", "PREVIOUS"})
+
+
+def _matches_keys(mismatch: Mismatch) -> bool:
+    """Return whether `on(…)` or `ignoring(…)` of PromQL precedes the mismatch."""
+    before = [token.text.upper() for token in mismatch.tokens[: mismatch.index]]
+    opening = max((index for index, text in enumerate(before) if text == "("), default=0)
+    return before[opening - 1] in ("ON", "IGNORING")
+
+
+def _called_on_range(mismatch: Mismatch) -> str:
+    """Return the function that means a function of PromQL before a range: `rate(x[5m])`."""
+    called = mismatch.kind(-6) == Tree.LPAR and mismatch.index > 6
+    name = mismatch.tokens[mismatch.index - 7].text.upper() if called else ""
+    name = _RANGES.get(name, name.removesuffix("_OVER_TIME"))
+    return name if name in _CALLED else "AVG"
 
 
 def _number(mismatch: Mismatch) -> str | None:
@@ -126,21 +160,12 @@ def _metric_of_call(function: str) -> str:
     """Return a hint for a call without a metric; ``function``: in upper case."""
     if function == "NOW":
         return WORDS["WINDOW"]
+    if function in TIMES or function == "TIME":
+        return TIMES_HINT
     if function == "COUNT":
         return "Name a metric: `COUNT(metric, 1 MINUTE)` counts its points."
     known = function if function in _CALLED else "AVG"
     return f"Name a metric, as in `{known}(metric, 1 MINUTE)`."
-
-
-def _digit(mismatch: Mismatch) -> str | None:
-    if mismatch.found.type != Tree.ID or mismatch.kind(-1) != Tree.NUMBER:
-        return None
-    before = mismatch.tokens[mismatch.index - 1]
-    name = before.text + mismatch.found.text
-    adjacent = before.offset + len(before.text) == mismatch.found.offset
-    if adjacent and not before.text.count(".") and nearest_unit(mismatch.found.text) is None:
-        return f'A name that begins with a digit needs quotes: `"{clip(name)}"`.'
-    return None
 
 
 def _attributes(mismatch: Mismatch) -> str | None:
@@ -149,6 +174,8 @@ def _attributes(mismatch: Mismatch) -> str | None:
     if last in (Tree.BY, Tree.KEYED):
         if found in CLAUSES or found == Tree.EOF:
             return "Name an attribute after BY, as in `BY node`, or remove BY."
+        if found == Tree.STAR:
+            return "Name the attributes after BY, as in `BY node, site`."
         if found == Tree.LPAR:
             function = mismatch.tokens[max(mismatch.index - 2, 0)].text.upper()
             if function in _CALLED:
@@ -167,6 +194,8 @@ def _attributes(mismatch: Mismatch) -> str | None:
             return "BY takes the names of attributes, and no functions, as in `BY node`."
         if found == Tree.BY:
             return "Write one BY, with commas between the attributes: `BY a, b`."
+        if mismatch.tokens[mismatch.index - 1].text.upper() == "EACH" and found == Tree.ID:
+            return f"Write `BY {clip(mismatch.found.text)}`, without EACH."
         named = found == Tree.ID and mismatch.kind(1) in (Tree.EOF, *CLAUSES)
         if found == Tree.AND or named:
             return "Write commas between the attributes: `BY node, site`."
@@ -201,10 +230,16 @@ def _placement_of_clause(mismatch: Mismatch) -> str | None:
     if mismatch.word in OPTIONS and Tree.WITH in mismatch.expected:
         return f"Write WITH before the first option: `WITH {mismatch.word} …`."
     if mismatch.word in ("PER", "ON") and mismatch.after_value:
+        after = mismatch.tokens[min(mismatch.index + 1, len(mismatch.tokens) - 1)]
+        if after.type == Tree.NUMBER or is_unit(after.text):
+            return f"Write EVERY instead of {mismatch.word}, as in `EVERY 5 MINUTES`."
         return f"Write BY instead of {mismatch.word}."
     if mismatch.found.type == Tree.ID and mismatch.kind(-1) == Tree.ID and mismatch.after_value:
         before = mismatch.tokens[mismatch.index - 1].text.upper()
         if before in _CALLED:
+            if mismatch.word == "OF" and mismatch.kind(1) == Tree.ID:
+                metric = clip(mismatch.tokens[mismatch.index + 1].text)
+                return f"Write the argument in parentheses: `{before}({metric})`."
             return f"Write the argument in parentheses: `{before}({clip(mismatch.found.text)})`."
     return None
 
@@ -218,8 +253,8 @@ def _time(mismatch: Mismatch) -> str | None:
 
 def _sql(mismatch: Mismatch) -> str | None:
     before = mismatch.tokens[max(mismatch.index - 1, 0)].text
-    if "SELECT" in (mismatch.tokens[0].text.upper(), before.upper()):
-        return f"This is not SQL: write {_SHAPE}."
+    if "SELECT" in (mismatch.tokens[0].text.upper(), before.upper(), mismatch.word):
+        return f"This is not SQL: write {SHAPE}."
     meant = _SQL.get(mismatch.word)
     if meant is None:
         return None
@@ -228,10 +263,15 @@ def _sql(mismatch: Mismatch) -> str | None:
         return "Results are at the ticks of EVERY: write `EVERY 10 SECONDS` instead of GROUP BY."
     if following[:1] and following[0] in TIME_COLUMNS:
         return WORDS["WINDOW"]
+    written = "GROUP BY" if following[:1] == ["BY"] else mismatch.word
     if mismatch.after_value or (meant == "WHEN" and Tree.WHEN in mismatch.expected):
-        return f"Write {meant} instead of {mismatch.word}."
+        return f"Write {meant} instead of {written}."
+    if Tree.RPAR in mismatch.expected:
+        if meant == "WHEN" and mismatch.kind(-1) == Tree.UNIT:
+            return "Write the condition before the window: `AVG(x WHEN > 5, 1 MINUTE)`."
+        return f"Write {meant} instead of {written}."
     is_last = Tree.WITH in mismatch.expected and Tree.EVERY not in mismatch.expected
-    return f"Write {meant} before EVERY, instead of {mismatch.word}." if is_last else None
+    return f"Write {meant} before EVERY, instead of {written}." if is_last else None
 
 
 def _separator(mismatch: Mismatch) -> str | None:
@@ -241,20 +281,6 @@ def _separator(mismatch: Mismatch) -> str | None:
         (Tree.ID, Tree.COLON, Tree.STREAM),
     )
     return "Put a `;` between two statements." if starts and mismatch.index else None
-
-
-def _name_of_words(mismatch: Mismatch) -> str | None:
-    """Return a hint for a name of several words: `late buses = COMPUTE …`."""
-    words = [mismatch.tokens[0]]
-    while mismatch.index == 1 and len(words) < len(mismatch.tokens):
-        token = mismatch.tokens[len(words)]
-        if token.type == Tree.ASSIGN:
-            name = "_".join(each.text for each in words)
-            return f"A name is one word: `{clip(name)}`." if len(words) > 1 else None
-        if token.type != Tree.ID:
-            return None
-        words.append(token)
-    return None
 
 
 def _definition(mismatch: Mismatch) -> str | None:
@@ -276,18 +302,18 @@ def _definition(mismatch: Mismatch) -> str | None:
 
 def _header(mismatch: Mismatch) -> str | None:
     if mismatch.expected == {Tree.ASSIGN, Tree.COLON}:
-        if mismatch.kind(0) == Tree.COMPUTE or mismatch.kind(1) == Tree.COMPUTE:
+        if Tree.COMPUTE in (mismatch.kind(0), mismatch.kind(1), mismatch.kind(2)):
             return "Write a single `=` between the name and COMPUTE."
-        return f"An insight looks like this: {_SHAPE}."
+        return f"An insight looks like this: {SHAPE}."
     if mismatch.expected == {Tree.COMPUTE} and not _near(mismatch):
         return "Write COMPUTE after the `=`."
     if mismatch.index == 0 and mismatch.found.type == Tree.COMPUTE:
-        return f"Give the insight a name: {_SHAPE}."
+        return f"Give the insight a name: {SHAPE}."
     if mismatch.index == 0 and mismatch.found.type == Tree.STRING:
         return "Write the name of an insight without quotes."
     if mismatch.index == 0 and mismatch.word == "INSIGHT":
-        return f"Begin with the name of the insight: {_SHAPE}."
-    if mismatch.index == 0 and mismatch.found.type in KEYWORDS:
+        return f"Begin with the name of the insight: {SHAPE}."
+    if mismatch.index == 0 and mismatch.found.type in KEYWORDS | {Tree.KEYED}:
         return "A keyword cannot name an insight."
     return None
 
@@ -399,13 +425,15 @@ def _near(mismatch: Mismatch) -> str | None:
 
 _HINTS: tuple[Callable[[Mismatch], str | None], ...] = (
     _sql,
-    _name_of_words,
+    invalid_name,
     _separator,
     _definition,
     _header,
     _time,
+    compared_by_word,
+    compared_with_list,
+    unclear_number,
     _other_language,
-    _digit,
     _attributes,
     _lists,
     _placement_of_clause,

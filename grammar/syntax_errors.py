@@ -50,7 +50,8 @@ _MEANT = {
     "|": "Write OR.",
     "!": "Write NOT.",
     "#": "Comments start with `//`.",
-    "%": "Write a share as a number: 0.2 is 20 percent. There is no remainder.",
+    "%": "Write a number without `%`, in the unit of its metric; options take shares: 0.2 is 20 "
+    "percent. There is no remainder.",
     "^": "There is no power: `SQR(x)` is the square.",
     "~": 'Texts are compared as a whole: write `==`, or `IN ("a", "b")`.',
     ".": "A name neither begins nor ends with a dot. A call is `AVG(x, 5 MINUTES)`.",
@@ -58,6 +59,7 @@ _MEANT = {
     "@": "Write an offset as the second interval of a function: `AVG(x, 5 MINUTES, 1 HOURS)`.",
     "$": "Texts have no variables: write the name or the number itself.",
 }
+_PAIRS = {"!~": _MEANT["~"], "..": "Write two comparisons: `> 5 AND < 10`."}
 _MEANT |= dict.fromkeys("“”„‘’`´", 'Use straight quotes: `"`.')
 _MEANT |= dict.fromkeys("‐‑‒–—−", "Use a plain minus: `-`.")
 _PIPE = "There are no pipes: write one expression, as in `AVG(x, 5 MINUTES) BY node WHEN > 5`."
@@ -86,6 +88,8 @@ def diagnose_token(token: LexicalToken, following: LexicalToken) -> Diagnostic |
         char = token.text
         shown = char if char.isprintable() else f"U+{ord(char):04X}"
         hint = _MEANT.get(char, _STRAY if char.isascii() else _FOREIGN)
+        pair = char + following.text if following.offset == token.offset + 1 else char
+        hint = _PAIRS.get(pair, hint)
         if char == "|" and (following.text != "|" or following.offset != token.offset + 1):
             hint = _PIPE
         return diagnostic_at(token.span, f"the character `{shown}` has no meaning here", hint)
