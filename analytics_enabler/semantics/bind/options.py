@@ -27,7 +27,7 @@ _ONCE: tuple[tuple[type[ast.Option], str, str], ...] = (
     (ast.CostCapOption, "COST_CAP", "Write only the lower cost cap."),
     (ast.Allow, "ALLOW", "Join the conditions: `ALLOW WHEN (a AND b)`."),
     (ast.Signature, "SIGNATURE", "Write only one signature; a token may have several."),
-    (ast.Salience, "SALIENCE", "Write only the higher salience."),
+    (ast.Salience, "SALIENCE", f"Write SALIENCE once, from 0 to {MAX_SALIENCE}."),
     (ast.Outliers, "ALGORITHM", "Name one algorithm."),
     (ast.SampleOption, "SAMPLE", "Write SAMPLE once."),
     (ast.Accuracy, "MAX_ERROR", "Write MAX_ERROR once."),
