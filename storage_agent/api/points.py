@@ -21,6 +21,7 @@ from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
 from storage_agent import metrics
 from storage_agent.agent.agent import Agent
+from storage_agent.http.abandonment import NOBODY_WAITS, cancelled_at_disconnect, only_reads
 from storage_agent.http.accept import JSON, ROW_TYPES, accept_of, negotiate
 from storage_agent.http.cursors import decode_cursor, encode_cursor
 from storage_agent.http.decode import decode_body
@@ -127,6 +128,7 @@ def _add_hot_routes(
         summary="Read points",
         operation=json_body(PagedBody, _EXAMPLE_GET),
         errors=(NotAcceptableError,),
+        only_reads=True,
     )
     async def get(content: bytes, headers: Headers) -> tuple[int, Answer]:
         """Return the latest value of each series, or points from `from` to `to` (ms, inclusive).
@@ -154,6 +156,7 @@ def _add_query_routes(routes: APIRouter, agent: Agent, node: str, times: Timesta
     @routes.post(
         "/query", summary="Aggregate points", openapi_extra=json_body(QueryBody, _EXAMPLE_QUERY)
     )
+    @only_reads
     @requires("read", by_entity=True)
     @raises(NotAcceptableError)
     async def query(request: Request) -> Response:
@@ -172,6 +175,7 @@ def _add_query_routes(routes: APIRouter, agent: Agent, node: str, times: Timesta
         summary="Aggregate this node's points, for other agents",
         openapi_extra=json_body(QueryBody, _EXAMPLE_QUERY),
     )
+    @only_reads
     @requires("read", by_entity=True)
     async def parts(request: Request) -> Response:
         """Return the count, sum, minimum and maximum of this node's points; ignores `agg`."""
@@ -194,12 +198,17 @@ def _add_query_routes(routes: APIRouter, agent: Agent, node: str, times: Timesta
         dry_run = is_dry_run(request)
         body = await read_deletion(_DELETE, await request.body(), times)
         check_deletion(body)
-        deletion = await agent.delete(body, dry_run=dry_run)
+        if dry_run:
+            async with cancelled_at_disconnect(request.receive):
+                deletion = await agent.delete(body, dry_run=True)
+        else:
+            deletion = await agent.delete(body, dry_run=False)
         return json_response(await asyncio.to_thread(encode_deletion, deletion, node))
 
 
 def _add_series_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
     @routes.post("/list", summary="List series", openapi_extra=json_body(ListBody, _EXAMPLE_LIST))
+    @only_reads
     @requires("read", by_entity=True)
     @raises(NotAcceptableError)
     async def list_series(request: Request) -> Response:
@@ -264,7 +273,10 @@ async def _json_page(read: ReadPage, path: str, body: PagedBody) -> Content:
 
 
 class _CountRequest:
-    """A context manager that counts a request in the metrics, by path and status."""
+    """A context manager that counts a request in the metrics, by path and status.
+
+    The status of a request that is cancelled, since its client has disconnected, is 499.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -280,5 +292,11 @@ class _CountRequest:
     ) -> None:
         status = 200
         if error is not None:
-            status = error.status if isinstance(error, MistbowError) else 500
+            status = _status_of(error)
         metrics.REQUESTS.labels(self._path, str(status)).inc()
+
+
+def _status_of(error: BaseException) -> int:
+    if isinstance(error, asyncio.CancelledError):
+        return NOBODY_WAITS
+    return error.status if isinstance(error, MistbowError) else 500

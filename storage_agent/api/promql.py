@@ -17,6 +17,7 @@ from mistbow.clock import Clock
 from mistbow.errors import MistbowError
 from mistbow.runtime.collection import collection_paused, release
 from storage_agent.agent.agent import Agent
+from storage_agent.http.abandonment import only_reads
 from storage_agent.http.responses import json_response
 from storage_agent.membership.facts import published_series
 from storage_agent.membership.proxy import UNREACHABLE, proxied_router
@@ -48,9 +49,7 @@ For each missing part of the data, the function appends a message to the list.
 
 def promql_routes(agent: Agent, settings: AgentSettings, clock: Clock) -> APIRouter:
     """Return the routes of the Prometheus HTTP API."""
-    routes = proxied_router(
-        agent.proxy, "prometheus", prefix=PATH, fails_over=True, only_reads=True
-    )
+    routes = proxied_router(agent.proxy, "prometheus", prefix=PATH, fails_over=True)
     querier = Querier(agent, settings)
     _add_query_routes(routes, QueryEngine(querier, settings), clock)
     _add_label_routes(routes, LabelIndex(agent, settings, querier))
@@ -127,6 +126,7 @@ def _add_label_routes(routes: APIRouter, index: LabelIndex) -> None:
         summary="List the values of a label",
         openapi_extra=_query_parameters(*_SERIES),
     )
+    @only_reads
     @requires("read")
     async def values(name: str, request: Request) -> Response:
         """Return the sorted values of a label in the series that match `match[]`.
@@ -218,6 +218,7 @@ def _add_route(
     ``post``: whether to add a POST route with the same parameters in a form.
     """
 
+    @only_reads
     @requires("read")
     async def endpoint(request: Request) -> Response:
         return await _respond(handler, request)

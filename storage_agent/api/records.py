@@ -14,6 +14,7 @@ from mistbow.errors import (
 from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
+from storage_agent.http.abandonment import only_reads
 from storage_agent.http.decode import decode_body
 from storage_agent.http.deletions import check_parameters, read_deletion
 from storage_agent.http.hot_routes import Headers, HotRoutes
@@ -116,6 +117,7 @@ def _add_application_routes(
         summary="Find application data",
         openapi_extra=json_body(RecordQueryBody, examples.QUERY),
     )
+    @only_reads
     @requires("read")
     @raises(NotFoundError)
     async def query(request: Request) -> Response:
@@ -148,6 +150,7 @@ def _add_kind_routes(
         scope="read",
         summary=f"Read {noun}",
         operation=json_body(RecordReadBody, examples.READ),
+        only_reads=True,
     )
     async def get(content: bytes, _headers: Headers) -> tuple[int, Content]:
         """Return the latest record of each `key`; with `from` or `to`, all records of these times.

@@ -22,6 +22,7 @@ from mistbow.openapi import raises
 from mistbow.streams.schemas import RAW
 from mistbow.streams.wire import MEDIA_TYPE
 from storage_agent.agent.agent import Agent
+from storage_agent.http.abandonment import only_reads
 from storage_agent.http.decode import decode_body, decode_renamed
 from storage_agent.http.openapi import json_body
 from storage_agent.http.streams import encode_chunks
@@ -197,6 +198,7 @@ def _add_agent_routes(routes: APIRouter, agent: Agent) -> None:
         openapi_extra=json_body(ReplicaPointsRequest, _EXAMPLE_POINTS),
         response_class=StreamingResponse,
     )
+    @only_reads
     @requires("read", by_entity=True, for_peers=True)
     @raises(ConflictError, NotFoundError)
     async def points(request: Request) -> StreamingResponse:
@@ -215,6 +217,7 @@ def _add_agent_routes(routes: APIRouter, agent: Agent) -> None:
     @routes.post(
         "/get", summary="For other agents", openapi_extra=json_body(ReplicaGetRequest, _EXAMPLE_GET)
     )
+    @only_reads
     @requires("read", by_entity=True, for_peers=True)
     @raises(ConflictError, NotFoundError)
     async def get(request: Request) -> Response:

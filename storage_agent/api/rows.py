@@ -18,6 +18,7 @@ from mistbow.streams.wire import Position
 from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
 from storage_agent.api.streams import MAX_INT64, row_selection
+from storage_agent.http.abandonment import only_reads
 from storage_agent.membership.proxy import proxied_router
 from storage_agent.streams import subscription
 from storage_agent.streams.json_values import encode, objects
@@ -58,6 +59,7 @@ def rows_routes(agent: Agent, times: Timestamps) -> APIRouter:
     turn = asyncio.Lock()
 
     @routes.get("/{name:path}/rows", summary="Rows as JSON")
+    @only_reads
     @requires("read")
     @raises(ConflictError, NotFoundError)
     async def rows(

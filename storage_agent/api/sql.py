@@ -12,6 +12,7 @@ from mistbow.client.fields import Finite, Text
 from mistbow.errors import NotAcceptableError
 from mistbow.openapi import raises
 from storage_agent.agent.agent import Agent
+from storage_agent.http.abandonment import only_reads
 from storage_agent.http.accept import ARROW, JSON, LINES, ROW_TYPES, accept_of, negotiate
 from storage_agent.http.decode import decode_body
 from storage_agent.http.openapi import json_body
@@ -46,9 +47,10 @@ _BODY = msgspec.json.Decoder(SqlBody)
 
 def sql_routes(agent: Agent) -> APIRouter:
     """Return a router with the route ``POST /sql``."""
-    routes = proxied_router(agent.proxy, "sql", only_reads=True)
+    routes = proxied_router(agent.proxy, "sql")
 
     @routes.post("/sql", summary="Query by SQL", openapi_extra=json_body(SqlBody, _EXAMPLE))
+    @only_reads
     @requires("read", by_entity=True)
     @raises(NotAcceptableError)
     async def sql(request: Request) -> Response:

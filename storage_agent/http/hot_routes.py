@@ -23,6 +23,7 @@ from mistbow.errors import MistbowError, unavailable_by
 from mistbow.http.limits import error_headers
 from mistbow.openapi import raises
 from mistbow.os_faults import fault_of
+from storage_agent.http import abandonment
 from storage_agent.http.openapi import Operation
 from storage_agent.http.responses import Answer, json_response
 
@@ -40,6 +41,7 @@ _JSON_LINES = b"content-type: application/json\r\ncontent-length: %d\r\n"
 class _HotRoute:
     rule: AccessRule
     handler: Handler
+    only_reads: bool
 
 
 class HotRoutes:
@@ -63,12 +65,14 @@ class HotRoutes:
         operation: Operation,
         by_entity: bool = False,
         errors: Sequence[type[MistbowError]] = (),
+        only_reads: bool = False,
     ) -> Callable[[Handler], Handler]:
         """Return a decorator that adds a handler for POST requests to ``path``.
 
         The handler is added to the hot routes and to ``router``. ``scope``, ``by_entity``: the
         access rule of the endpoint. ``summary``, ``operation``, ``errors``: the parts of the
-        endpoint's OpenAPI description.
+        endpoint's OpenAPI description. ``only_reads``: whether the handler is cancelled when its
+        client disconnects.
         """
 
         def declare(handler: Handler) -> Handler:
@@ -79,6 +83,8 @@ class HotRoutes:
                 status, content = await handler(body, _by_name(request.scope["headers"]))
                 return json_response(content, status)
 
+            if only_reads:
+                abandonment.only_reads(endpoint)
             router.add_api_route(
                 path,
                 endpoint,
@@ -88,7 +94,7 @@ class HotRoutes:
                 description=inspect.getdoc(handler),
                 openapi_extra=operation,
             )
-            self._by_path[path] = _HotRoute(AccessRule(scope, by_entity), handler)
+            self._by_path[path] = _HotRoute(AccessRule(scope, by_entity), handler, only_reads)
             return handler
 
         return declare
@@ -113,7 +119,12 @@ class HotRoutes:
             content: Answer
             try:
                 check(route.rule, callers.current_caller(), f"{scope['method']} {scope['path']}")
-                status, content = await route.handler(await _read(receive), headers)
+                body = await _read(receive)
+                if route.only_reads:
+                    async with abandonment.cancelled_at_disconnect(receive):
+                        status, content = await route.handler(body, headers)
+                else:
+                    status, content = await route.handler(body, headers)
             except (MistbowError, OSError) as raised:
                 error = _to_error(raised)
                 # Escaped to ASCII: the text that an error quotes may be invalid Unicode.

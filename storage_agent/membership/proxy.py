@@ -17,7 +17,7 @@ from mistbow.errors import MistbowError, UnavailableError
 from mistbow.http.limits import is_true
 from mistbow.http.parameters import reject_repeated_parameters
 from mistbow.telemetry import get_logger
-from storage_agent.http.abandonment import answer_while_connected
+from storage_agent.http.abandonment import answer_while_connected, is_only_reading
 from storage_agent.membership.network import (
     VIA,
     PeerNetwork,
@@ -151,23 +151,22 @@ class Proxy:
 
 
 def proxied_router(
-    proxy: Proxy, tag: str, *, prefix: str = "", fails_over: bool = False, only_reads: bool = False
+    proxy: Proxy, tag: str, *, prefix: str = "", fails_over: bool = False
 ) -> APIRouter:
     """Return a router whose routes forward requests to the site in the parameter ``site``.
 
     ``fails_over``: whether the handler of the route answers a request for an unreachable site. The
-    handler finds the site in ``UNREACHABLE``. ``only_reads``: whether a request is cancelled when
-    its client disconnects, here and at the other site.
+    handler finds the site in ``UNREACHABLE``.
     """
     return APIRouter(
         prefix=prefix,
         tags=[tag],
-        route_class=_proxied_route(proxy, fails_over, only_reads),
+        route_class=_proxied_route(proxy, fails_over),
         dependencies=[Depends(_site_parameter)],
     )
 
 
-def _proxied_route(proxy: Proxy, fails_over: bool, only_reads: bool) -> type[APIRoute]:
+def _proxied_route(proxy: Proxy, fails_over: bool) -> type[APIRoute]:
     """Return a route class that calls the proxy: FastAPI has no other way to wrap a handler."""
 
     class ProxiedRoute(APIRoute):
@@ -180,7 +179,7 @@ def _proxied_route(proxy: Proxy, fails_over: bool, only_reads: bool) -> type[API
             async def handle_while_connected(request: Request) -> Response:
                 return await answer_while_connected(request, handle)
 
-            return handle_while_connected if only_reads else handle
+            return handle_while_connected if is_only_reading(self.endpoint) else handle
 
     return ProxiedRoute
 
