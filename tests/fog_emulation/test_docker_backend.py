@@ -130,12 +130,13 @@ def test_single_link_has_its_own_shape_in_each_direction(make: Any) -> None:
 
 
 def test_link_keeps_its_latency_when_nodes_restart(make: Any) -> None:
-    link = {"from_node": "a", "to_node": "b", "properties": {"latency": {"delay": "60ms"}}}
+    link = {"from_node": "b", "to_node": "a", "properties": {"latency": {"delay": "60ms"}}}
     fog = fog_of({}, [link])
     backend = make(fog)
     assert start_fog(backend) == ()
     for node in fog.nodes:
         backend.stop(node.name)
+    # The nodes with the link start before their peer.
     for node in reversed(fog.nodes):
         backend.start(node, fog.directions_of(node.name))
     measured = {
