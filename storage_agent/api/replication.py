@@ -174,7 +174,9 @@ def _add_agent_routes(routes: APIRouter, agent: Agent) -> None:
         current_caller().check_site(target, f"the copies for {target}")
         # A feed is a subscription: while many are open, each other subscription retains less.
         with agent.subscriptions.counted():
-            schema, chunks = await _open(agent).copy_reader.follow(target, copy_id, start, deleted)
+            schema, chunks = await _open(agent).copy_reader.follow(
+                target, copy_id, start, deleted, agent.subscriptions
+            )
             first = await anext(chunks)
         parts = encode_chunks(schema, first, chunks)
         return StreamingResponse(agent.subscriptions.count(parts), media_type=MEDIA_TYPE)

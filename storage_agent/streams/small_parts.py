@@ -1,7 +1,10 @@
 """Subscriptions in small parts, which retain little memory while their readers are slow."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
 
 from mistbow.errors import NotFoundError
 from mistbow.streams.wire import ChunkEncoder
@@ -58,11 +61,11 @@ class OpenSubscriptions:
         return max(_MIN_ROWS, _ROWS * _FEW // max(_FEW, self._open))
 
 
-class SmallParts:
-    """Reads the selected rows of a stream from the position ``start`` to ``end``.
+class _SmallReads:
+    """Reads the selected rows of a stream from the position ``start`` to ``end`` in small parts.
 
-    Nothing but the bytes of one part is retained while the reader takes this part; the rows are
-    read again for the next one, which takes more time. ``follow``: continue with new rows.
+    The rows are read again for each part, which takes more time. ``follow``: continue with new
+    rows.
     """
 
     def __init__(
@@ -78,24 +81,21 @@ class SmallParts:
         self._log = log
         self._selector = selector
         self._subscriptions = subscriptions
-        self._encoder = ChunkEncoder(selector.schema)
         self._end = end if follow else min(log.head if end is None else end, log.head)
         self._position = start
         self._span = 0
         self._pace = Pace(start, self._end)
 
-    async def encode(self, data: bytes) -> AsyncIterator[bytes]:
-        """Yield the part ``data``, all later parts, and the end of the Arrow IPC stream."""
-        yield data
-        while self._end is None or self._position < self._end:
-            data = await self.read()
-            yield data
-        yield self._encoder.close()
+    @property
+    def is_ended(self) -> bool:
+        """Whether the last part was read."""
+        return self._end is not None and self._position >= self._end
 
-    async def read(self) -> bytes:
-        """Return the next part, encoded; wait for it at the head of the stream.
+    async def read(self) -> list[SelectedRows]:
+        """Return the next part; wait for it at the head of the stream.
 
-        Raises ``NotFoundError`` if the stream is deleted.
+        Only the last item, which has the position, may have no rows. Raises ``NotFoundError`` if
+        the stream is deleted.
         """
         while True:
             changed = self._log.watch()
@@ -106,7 +106,8 @@ class SmallParts:
             self._position = reached.next
             rows = sum(each.rows.num_rows for each in found)
             if self._pace.sends(rows, reached):
-                return self._encode(found)
+                *before, last = found
+                return [*(each for each in before if each.rows.num_rows), last]
             if reached.next < self._log.head:
                 continue
             # Nothing but the event is retained while the subscription waits.
@@ -128,8 +129,66 @@ class SmallParts:
         self._span = min(2 * span, max(limit, _MAX_SPAN)) if 2 * rows < limit else 0
         return found
 
-    def _encode(self, found: list[SelectedRows]) -> bytes:
-        """Encode parts; of those without rows, only the last one, which has the position."""
-        *before, last = found
-        chunks = [*(each.chunk for each in before if each.rows.num_rows), last.chunk]
-        return b"".join(map(self._encoder.encode, chunks))
+
+class SmallParts:
+    """Encodes the selected rows of a stream from the position ``start`` to ``end``.
+
+    Nothing but the bytes of one part is retained while the reader takes this part. ``follow``:
+    continue with new rows.
+    """
+
+    def __init__(
+        self,
+        log: StreamLog,
+        selector: RowSelector,
+        subscriptions: OpenSubscriptions,
+        start: int,
+        end: int | None,
+        *,
+        follow: bool,
+    ) -> None:
+        self._reads = _SmallReads(log, selector, subscriptions, start, end, follow=follow)
+        self._encoder = ChunkEncoder(selector.schema)
+
+    async def encode(self, data: bytes) -> AsyncIterator[bytes]:
+        """Yield the part ``data``, all later parts, and the end of the Arrow IPC stream."""
+        yield data
+        while not self._reads.is_ended:
+            data = await self.read()
+            yield data
+        yield self._encoder.close()
+
+    async def read(self) -> bytes:
+        """Return the next part, encoded; wait for it at the head of the stream.
+
+        Raises ``NotFoundError`` if the stream is deleted.
+        """
+        found = await self._reads.read()
+        return b"".join(self._encoder.encode(each.chunk) for each in found)
+
+
+async def follow_in_small_parts(
+    log: StreamLog, selector: RowSelector, subscriptions: OpenSubscriptions, start: int
+) -> AsyncGenerator[SelectedRows, None]:
+    """Yield the selected rows from the position ``start`` on, as ``subscription.follow`` does.
+
+    Nothing but the rows of one part is retained while the reader takes this part.
+    """
+    reads = _SmallReads(log, selector, subscriptions, start, None, follow=True)
+    while True:
+        for each in [_copied(selected) for selected in await reads.read()]:
+            yield each
+
+
+def _copied(selected: SelectedRows) -> SelectedRows:
+    """Return a copy of rows: a slice of a run would retain the whole run."""
+    rows = selected.rows
+    every = pa.array(np.arange(rows.num_rows))
+    columns = [
+        column.dictionary_decode().dictionary_encode().cast(column.type)
+        if pa.types.is_dictionary(column.type)
+        else column.take(every)
+        for column in rows.columns
+    ]
+    copy = pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+    return SelectedRows(copy, selected.positions.copy(), selected.position)

@@ -16,8 +16,9 @@ from storage_agent.replication.source.copies import Copies
 from storage_agent.replication.source.deletions import interleave_deletions
 from storage_agent.streams import subscription
 from storage_agent.streams.read_access import check_readable
+from storage_agent.streams.small_parts import OpenSubscriptions, follow_in_small_parts
 from storage_agent.streams.streams import Streams
-from storage_agent.streams.subscription import RowSelection, RowSelector
+from storage_agent.streams.subscription import RowSelection, RowSelector, SelectedRows
 from storage_agent.timeseries.catalogue import Catalogue
 
 
@@ -38,13 +39,19 @@ class CopyReader:
         self._catalogue = catalogue
 
     async def follow(
-        self, target: str, copy_id: str, start: int, deleted: int | None
+        self,
+        target: str,
+        copy_id: str,
+        start: int,
+        deleted: int | None,
+        subscriptions: OpenSubscriptions,
     ) -> tuple[pa.Schema, AsyncIterator[Chunk]]:
         """Return (schema of a copy, chunks of the copy from the position ``start`` on).
 
         A chunk contains either rows or a ``DeletionNotice``. The chunks continue as new rows
         arrive. ``deleted``: the number of the last deletion that the replica has applied; None: the
-        replica is empty. Raises ``ConflictError`` if ``target`` has no copy with the id
+        replica is empty. ``subscriptions``: the open subscriptions of the agent; while they are
+        many, the chunks are smaller. Raises ``ConflictError`` if ``target`` has no copy with the id
         ``copy_id``; the iteration over the chunks may raise other errors.
         """
         assert self._streams is not None  # noqa: S101 - the API answers once all is open
@@ -53,7 +60,12 @@ class CopyReader:
         check_readable(copy.stream)
         stream = await self._streams.get(copy.stream)
         log = stream.log
-        found = subscription.follow(log, RowSelector(stream, RowSelection()), start)
+        selector = RowSelector(stream, RowSelection())
+        found: AsyncIterator[SelectedRows]
+        if subscriptions.are_many:
+            found = follow_in_small_parts(log, selector, subscriptions, start)
+        else:
+            found = subscription.follow(log, selector, start)
         rows = (each.chunk async for each in found)
         chunks = interleave_deletions(
             rows, lambda: log.manifest.current, log.schema, start, deleted

@@ -1,7 +1,7 @@
 """The copies that a site retains while the replicas of their replacements are incomplete."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 
 import msgspec
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from mistbow.client.operation_model import Copy, ReplicaFact, SeriesFilter
 from mistbow.errors import ConflictError
 from mistbow.streams.events import event_rows
-from mistbow.streams.schemas import EVENTS, RAW
+from mistbow.streams.schemas import EVENTS, POINTS, RAW
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.facts import REPLICAS, encode_fact
 from storage_agent.membership.heartbeat import Heartbeat
@@ -18,11 +18,16 @@ from storage_agent.replication.offload.offloaded_points import OffloadedPoints
 from storage_agent.replication.offload.offloads import Offload
 from storage_agent.replication.restrictions import SiteRestrictions
 from storage_agent.replication.source.copies import Copies
+from storage_agent.replication.source.copy_reader import CopyReader
 from storage_agent.replication.source.requests import CopyRequest
 from storage_agent.settings import AgentSettings
+from storage_agent.streams import small_parts
 from storage_agent.streams.manifest import Tombstone
+from storage_agent.streams.small_parts import OpenSubscriptions
 from storage_agent.streams.streams import Streams
+from storage_agent.timeseries.catalogue import Catalogue
 from tests.storage_agent.conftest import ManualClock
+from tests.storage_agent.streams.opener import points
 
 AT_B, AT_C = CopyRequest("b", why="so"), CopyRequest("c", why="so")
 CPU, MEM = SeriesFilter(metric=("cpu",)), SeriesFilter(metric=("mem",))
@@ -109,6 +114,37 @@ async def test_tombstone_is_owed_to_the_replica_with_offloaded_points(
         copies.apply_decisions([AT_B])
         copies.refresh()
         assert copies.owed_to_offloads(RAW)(deletion)
+
+
+async def test_feed_has_smaller_chunks_while_many_are_open(
+    streams: Streams, settings: AgentSettings, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_parts, "_MIN_ROWS", 3)
+    monkeypatch.setattr(small_parts, "_ROWS", 3)
+    subscriptions = OpenSubscriptions()
+
+    async def sizes(reader: CopyReader) -> list[int]:
+        """Return the numbers of rows of the chunks of the first 10 rows."""
+        _, chunks = await reader.follow("b", copy().id, 0, 0, subscriptions)
+        found: list[int] = []
+        async for chunk in chunks:
+            found.append(chunk.rows.num_rows)
+            if sum(found) == 10:
+                break
+        return found
+
+    async with open_copies(streams, settings, clock, "b") as copies:
+        await streams.create(RAW, POINTS)
+        for time in range(5):
+            await (await streams.get(RAW)).writer.append(points(2 * time, 2 * time + 1))
+        copies.apply_decisions([AT_B])
+        reader = CopyReader(copies)
+        reader.open(streams, Catalogue())
+        assert await sizes(reader) == [10]
+        with ExitStack() as stack:
+            for _ in range(17):
+                stack.enter_context(subscriptions.counted())
+            assert await sizes(reader) == [2, 2, 2, 2, 2]
 
 
 def test_copy_is_replaced_by_one_that_covers_it() -> None:

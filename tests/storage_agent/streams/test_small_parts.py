@@ -8,14 +8,15 @@ from contextlib import ExitStack
 import pyarrow as pa
 import pytest
 
+from mistbow.streams.schemas import POINTS
 from mistbow.streams.wire import Chunk, decode
 from storage_agent.streams import small_parts, subscription
 from storage_agent.streams.compaction import Compaction, compact
-from storage_agent.streams.small_parts import OpenSubscriptions, SmallParts
+from storage_agent.streams.small_parts import OpenSubscriptions, SmallParts, follow_in_small_parts
 from storage_agent.streams.streams import Stream
 from storage_agent.streams.subscription import RowSelection, RowSelector
 from tests.storage_agent.conftest import ManualClock
-from tests.storage_agent.streams.opener import Opener, rows
+from tests.storage_agent.streams.opener import Opener, points, rows
 
 
 @pytest.fixture(autouse=True)
@@ -126,6 +127,43 @@ async def test_a_reader_that_takes_nothing_retains_no_rows(opener: Opener) -> No
         stream.log.store._cache.clear()
         gc.collect()
         assert pa.total_allocated_bytes() - before < 20_000
+
+
+async def test_rows_in_small_parts_are_those_of_a_subscription(
+    opener: Opener, clock: ManualClock
+) -> None:
+    stream = await _stored(opener, clock)
+    selector = RowSelector(stream, RowSelection())
+    found: list[Chunk] = []
+    async for each in follow_in_small_parts(stream.log, selector, OpenSubscriptions(), 5):
+        found.append(each.chunk)
+        if each.position.next == 40:
+            break
+    expected = [each.chunk async for each in subscription.read(stream.log, selector, 5)]
+    assert _times(found) == _times(expected)
+    assert found[-1].position == expected[-1].position
+    assert max(chunk.rows.num_rows for chunk in found) <= 5
+
+
+async def test_small_part_of_a_run_retains_no_other_rows(
+    opener: Opener, clock: ManualClock
+) -> None:
+    stream = await opener.open(POINTS)
+    for number in range(8):
+        await stream.writer.append(points(*range(number * 10_000, number * 10_000 + 10_000)))
+    await compact(stream.log, Compaction(range(8), 1), clock)
+    selector = RowSelector(stream, RowSelection())
+    stream.log.store._cache.clear()
+    gc.collect()
+    before = pa.total_allocated_bytes()
+    feed = follow_in_small_parts(stream.log, selector, OpenSubscriptions(), 0)
+    first = await anext(feed)
+    assert first.rows.num_rows == 10_000
+    assert first.rows.schema == selector.schema
+    stream.log.store._cache.clear()
+    gc.collect()
+    assert pa.total_allocated_bytes() - before < 1_000_000
+    await feed.aclose()
 
 
 def test_memory_is_divided_among_many_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
