@@ -29,7 +29,7 @@ from storage_agent.promql.labels import Labels, is_label_name, metric_name
 from storage_agent.promql.matchers import match_series
 from storage_agent.promql.parameters import Parameters, read_parameters
 from storage_agent.promql.querier import Querier
-from storage_agent.series import Metadata, Series
+from storage_agent.series import Metadata
 from storage_agent.settings import AgentSettings
 
 PATH = "/api/v1"
@@ -152,15 +152,16 @@ def _add_status_routes(routes: APIRouter, agent: Agent) -> None:
     async def metadata(parameters: Parameters, missing: list[str]) -> Chunks:
         """Return the description and the unit of each metric."""
         metrics = set(parameters.all("metric"))
-        series: Iterable[tuple[Series, Metadata]]
+        described: Iterable[tuple[str, Metadata]]
         if (unreachable := UNREACHABLE.get()) is None:
-            series = agent.catalogue.select().items()
+            described = agent.catalogue.select().described_metrics()
         else:
             missing.append(
                 f"{unreachable.reason}; metrics that the site did not publish are missing"
             )
-            series = published_series(agent.membership.facts_of(unreachable.site))
-        found = await asyncio.to_thread(_describe_metrics, series, metrics)
+            published = published_series(agent.membership.facts_of(unreachable.site))
+            described = ((metric, metadata) for (metric, _), metadata in published)
+        found = await asyncio.to_thread(_describe_metrics, described, metrics)
         return [msgspec.json.encode(dict(sorted(found.items())[: parameters.count("limit")]))]
 
     _add_route(routes, "/metadata", metadata, "Describe metrics", ("metric", "limit"), post=False)
@@ -175,18 +176,19 @@ def _add_status_routes(routes: APIRouter, agent: Agent) -> None:
 
 
 def _describe_metrics(
-    series: Iterable[tuple[Series, Metadata]], metrics: Collection[str]
+    described: Iterable[tuple[str, Metadata]], metrics: Collection[str]
 ) -> dict[str, list[dict[str, str]]]:
     """Return name of a metric -> its distinct descriptions and units, as Prometheus returns them.
 
-    ``metrics``: the names of the metrics to return; empty: all metrics.
+    ``described``: pairs of a metric and its metadata. ``metrics``: the names of the metrics to
+    return; empty: all metrics.
     """
     found: dict[str, dict[tuple[str, str], None]] = {}
-    for (metric, _), described in series:
+    for metric, metadata in described:
         name = metric_name(metric)
         if not metrics or name in metrics:
-            text = str(described.get("desc") or described.get("name") or "")
-            found.setdefault(name, {})[text, str(described.get("units") or "")] = None
+            text = str(metadata.get("desc") or metadata.get("name") or "")
+            found.setdefault(name, {})[text, str(metadata.get("units") or "")] = None
     return {
         name: [{"type": "unknown", "help": text, "unit": unit} for text, unit in items]
         for name, items in found.items()

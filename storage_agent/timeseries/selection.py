@@ -117,6 +117,14 @@ class SeriesSelection(Mapping[Series, Metadata]):
         """Yield (series, metadata) of each series."""
         return ((row[:2], describe(*row)) for row in self.rows())
 
+    def described_metrics(self) -> Iterator[tuple[str, Metadata]]:
+        """Yield (metric, metadata without the entity) of each distinct pair, in any order."""
+        width = max(1, len(self.descriptions))
+        pairs = np.unique(self.metric.astype(np.int64) * width + self.description)
+        for metric, description in (divmod(pair, width) for pair in pairs.tolist()):
+            text = self.descriptions[description] or b"{}"
+            yield self.metrics[metric] or "", msgspec.json.decode(text)
+
     def where(self, mask: Bools) -> "SeriesSelection":
         """Return the series for which a mask is True."""
         if mask.all():

@@ -124,3 +124,16 @@ def test_block_of_long_descriptions_is_stored_in_parts() -> None:
     for part in parts:
         number = store.add_block(part, number)
     assert dict(again.select(again.find())) == dict(index.select(index.find()))
+
+
+def test_described_metrics_has_each_pair_once() -> None:
+    index = SeriesIndex()
+    for number in range(3000):
+        units = b'{"units":"W"}' if number % 3 else b"{}"
+        index.set_description((f"m{number % 2}", f"e{number}"), units)
+    assert sorted(index.select_all().described_metrics(), key=str) == [
+        ("m0", {"units": "W"}),
+        ("m0", {}),
+        ("m1", {"units": "W"}),
+        ("m1", {}),
+    ]
