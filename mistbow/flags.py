@@ -1,8 +1,9 @@
 """Commands with a flag for each field of a settings class."""
 
 import inspect
+import os
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -52,6 +53,22 @@ def command_of(settings: type[Settings], run: Callable[[Settings], None]) -> Cal
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     command.__doc__ = settings.__doc__
     return command
+
+
+def check_settings(settings: type[BaseSettings], variables: Mapping[str, str]) -> None:
+    """End the command if the settings of a child process are invalid.
+
+    ``variables``: the environment variables that the process has in addition to those of this one.
+    """
+    former = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        settings()
+    except ValidationError as error:
+        raise _refusal(describe_problems(error, settings, {})) from None
+    finally:
+        os.environ.clear()
+        os.environ.update(former)
 
 
 def run_service(settings: type[Settings], run: Callable[[Settings], None]) -> None:

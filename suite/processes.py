@@ -2,20 +2,26 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import httpx
+from pydantic_settings import BaseSettings
 
+from analytics_enabler.settings import EnablerSettings
+from analytics_worker.settings import WorkerSettings
 from ignite_server.cluster import make_ready
 from ignite_server.config import IgniteConfig
 from ignite_server.ports import LOOPBACK
 from ignite_server.settings import IgniteSettings
 from mistbow.client.credentials import service_credentials
+from mistbow.flags import check_settings
 from mistbow.java import find_java
 from mistbow.settings import parse_addresses
 from mistbow.tls import supervisor_context
 from mistbow.trust_settings import TlsSettings
+from monitoring_agent.settings import MonitorSettings
+from storage_agent.settings import AgentSettings
 from suite.child import Child
 from suite.settings import RunSettings, StorageSettings
 
@@ -28,6 +34,21 @@ PACKAGES = {
     "enabler": "analytics_enabler",
 }
 """Service -> the package that runs it; ``mistbow NAME`` would also load all other commands."""
+
+
+_SETTINGS: dict[str, type[BaseSettings]] = {
+    "agent": AgentSettings,
+    "worker": WorkerSettings,
+    "monitor": MonitorSettings,
+    "enabler": EnablerSettings,
+}
+
+
+def check_settings_of(processes: Iterable[Child]) -> None:
+    """End the command if the settings of a service are invalid: it would be restarted for ever."""
+    for each in processes:
+        if each.name in _SETTINGS:
+            check_settings(_SETTINGS[each.name], each.env)
 
 
 def urls(settings: RunSettings) -> dict[str, str]:

@@ -17,7 +17,7 @@ from mistbow.private_files import make_home
 from suite.child_logs import FileLog
 from suite.example_insights import follow_results, problem, silent_insights
 from suite.preparation import check_all_ports, prepare
-from suite.processes import children, secrets_of, urls
+from suite.processes import check_settings_of, children, secrets_of, urls
 from suite.results_table import ResultsTable, result_line
 from suite.settings import RunSettings
 from suite.signals import stop_on_signals
@@ -30,12 +30,14 @@ def run(settings: RunSettings) -> None:
     """Start the suite, show its insights, and stop it on Ctrl-C or SIGTERM."""
     console = Console()
     problems = make_home(settings.home)
+    processes = children(settings)
+    check_settings_of(processes)
     with home_lock(settings.home, "run", "a suite") as lock:
         check_all_ports(settings, LOOPBACK)
         prepare(settings.jars_folder, console)
         stopping = stop_on_signals()
         output = FileLog(settings.home / "logs", console, secrets_of(settings))
-        supervisor = Supervisor(children(settings), output, keep_open=[lock])
+        supervisor = Supervisor(processes, output, keep_open=[lock])
         try:
             for each in problems:
                 output.report(each)

@@ -6,7 +6,7 @@ from mistbow.private_files import make_home
 from mistbow.service import require_token_beyond_loopback
 from suite.child_logs import StdoutLog
 from suite.preparation import check_all_ports
-from suite.processes import secrets_of, storage
+from suite.processes import check_settings_of, secrets_of, storage
 from suite.settings import StorageSettings
 from suite.signals import stop_on_signals
 from suite.supervisor import Supervisor
@@ -16,6 +16,8 @@ def run(settings: StorageSettings) -> None:
     """Run Ignite and the storage agent until SIGTERM or Ctrl-C, with logs on standard output."""
     require_token_beyond_loopback("storage", settings.host, settings)
     problems = make_home(settings.home)
+    processes = storage(settings)
+    check_settings_of(processes)
     with home_lock(settings.home, "run", "a suite") as lock:
         check_all_ports(settings, settings.host)
         # A complete folder is only checked: that of an image is read-only.
@@ -25,7 +27,7 @@ def run(settings: StorageSettings) -> None:
         output = StdoutLog(secrets_of(settings))
         for problem in problems:
             output.report(problem)
-        supervisor = Supervisor(storage(settings), output, keep_open=[lock])
+        supervisor = Supervisor(processes, output, keep_open=[lock])
         try:
             if supervisor.start(stopping):
                 stopping.wait()

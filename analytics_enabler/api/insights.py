@@ -42,6 +42,7 @@ from mistbow.errors import (
     PreconditionFailedError,
     ReusedKeyError,
 )
+from mistbow.http.parameters import only_parameters
 from mistbow.openapi import raises
 
 IfMatch = Annotated[str | None, Header(max_length=1000)]
@@ -189,7 +190,9 @@ def insights_router(
             raise InvalidRequestError("the path and the body name different deployments")
         await deployments.adopt(deployment)
 
-    @router.delete("/{deployment_id}", status_code=204, dependencies=proxied)
+    @router.delete(
+        "/{deployment_id}", status_code=204, dependencies=[*proxied, Depends(only_parameters())]
+    )
     @requires("admin")
     @raises(FencedError, NotFoundError, PreconditionFailedError)
     async def delete(deployment_id: str, if_match: IfMatch = None) -> None:

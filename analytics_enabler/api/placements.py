@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 
 from analytics.fog_models import (
     FogChanges,
@@ -27,6 +27,7 @@ from mistbow.auth.rules import requires
 from mistbow.client.fields import MAX_TIMESTAMP_MS
 from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
+from mistbow.http.parameters import only_parameters
 from mistbow.openapi import raises
 
 SchedulerName = Annotated[
@@ -101,7 +102,9 @@ def placements_router(
         """
         await reconciler.node(node).drain(is_drained=True)
 
-    @router.delete("/nodes/{node}/drain", status_code=204)
+    @router.delete(
+        "/nodes/{node}/drain", status_code=204, dependencies=[Depends(only_parameters())]
+    )
     @requires("admin")
     @raises(NotFoundError, UnavailableError)
     async def undrain(node: str) -> None:

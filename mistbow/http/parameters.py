@@ -1,4 +1,7 @@
-"""The check of the parameters in URLs: a parameter that is no list occurs once."""
+"""The checks of the parameters in URLs: they are known, and occur once unless they are lists."""
+
+import difflib
+from collections.abc import Awaitable, Callable, Collection
 
 from fastapi import Request
 
@@ -20,3 +23,34 @@ async def reject_repeated_parameters(request: Request) -> None:
                 hint=f"Send {name[:40]} once.",
             )
         seen.add(name)
+
+
+def reject_unknown_parameters(request: Request, known: Collection[str] = ("site",)) -> None:
+    """Raise ``InvalidRequestError`` if the URL of a deletion has an unknown parameter or no site.
+
+    ``known``: the names of the parameters that the deletion has. A misspelled parameter would
+    select nothing, so that more is deleted. With an empty ``site``, the deletion would apply to
+    this site, which the client may not mean.
+    """
+    if "" in request.query_params.getlist("site"):
+        raise InvalidRequestError(
+            "site: the name of the site is empty, and nothing was deleted",
+            hint="Name a site, or omit the parameter: the agent then deletes at its own site.",
+        )
+    for name in request.query_params:
+        if name not in known:
+            near = difflib.get_close_matches(name.lower(), known, 1)
+            has = f"It has {', '.join(known)}." if known else "It has none."
+            raise InvalidRequestError(
+                f"{name[:40]}: this deletion has no such parameter, and nothing was deleted",
+                hint=f"Did you mean {near[0]}?" if near else has,
+            )
+
+
+def only_parameters(*known: str) -> Callable[[Request], Awaitable[None]]:
+    """Return a dependency of a route that deletes: see ``reject_unknown_parameters``."""
+
+    async def check(request: Request) -> None:
+        reject_unknown_parameters(request, known)
+
+    return check

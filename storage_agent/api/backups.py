@@ -3,11 +3,12 @@
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import StreamingResponse
 
 from mistbow.auth.rules import requires
 from mistbow.errors import NotFoundError
+from mistbow.http.parameters import only_parameters
 from mistbow.openapi import raises
 from storage_agent.agent.agent import Agent
 from storage_agent.api.streams import MAX_INT64
@@ -60,7 +61,12 @@ def backups_routes(agent: Agent) -> APIRouter:
         """Return the present tombstones of each stream of the backup."""
         return json_response(msgspec.json.encode(agent.backups.deletions(backup)))
 
-    @routes.delete("/{backup}", status_code=204, summary="End a backup")
+    @routes.delete(
+        "/{backup}",
+        status_code=204,
+        summary="End a backup",
+        dependencies=[Depends(only_parameters("site"))],
+    )
     @requires("admin")
     async def end(backup: str) -> None:
         """End a backup; the status is 204 even if the backup has ended."""

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from mistbow.auth.answer_key import answer_headers
 from mistbow.auth.callers import current_caller
 from mistbow.auth.rules import requires
 from mistbow.errors import ConflictError, ForbiddenError, NotFoundError
 from mistbow.fabric import Enabler, Worker
+from mistbow.http.parameters import only_parameters
 from mistbow.openapi import raises
 from storage_agent.http.decode import decode_body
 from storage_agent.http.openapi import json_body
@@ -102,7 +103,12 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         """Receive bytes and drop them: the sender measures the bandwidth of the link."""
         await request.body()
 
-    @routes.delete("/fabric/sites/{name}", status_code=204, summary="Forget a site that is gone")
+    @routes.delete(
+        "/fabric/sites/{name}",
+        status_code=204,
+        summary="Forget a site that is gone",
+        dependencies=[Depends(only_parameters())],
+    )
     @requires("admin")
     @raises(ConflictError, NotFoundError)
     async def forget(name: str) -> None:
@@ -136,7 +142,12 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         check_worker(name, worker, on_loopback=not membership.has_token)
         membership.announce_worker(worker)
 
-    @routes.delete("/workers/{name}", status_code=204, summary="Remove a worker that leaves")
+    @routes.delete(
+        "/workers/{name}",
+        status_code=204,
+        summary="Remove a worker that leaves",
+        dependencies=[Depends(only_parameters("instance"))],
+    )
     @requires("append")
     async def leave(name: str, instance: str = "") -> None:
         """Remove a worker; the status is 204 even if the worker does not exist.
@@ -162,7 +173,12 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         check_enabler(domain, enabler, on_loopback=not membership.has_token)
         membership.announce_enabler(enabler)
 
-    @routes.delete("/enablers/{domain}", status_code=204, summary="Remove an enabler that leaves")
+    @routes.delete(
+        "/enablers/{domain}",
+        status_code=204,
+        summary="Remove an enabler that leaves",
+        dependencies=[Depends(only_parameters())],
+    )
     @requires("append")
     async def remove_enabler(domain: str) -> None:
         """Remove the enabler of a domain; the status is 204 also for an unknown enabler."""

@@ -5,11 +5,11 @@ from functools import partial
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from mistbow.auth.rules import requires
 from mistbow.clock import Clock
-from mistbow.errors import ConflictError, StorageFullError, UnsupportedError
+from mistbow.errors import ConflictError, InvalidRequestError, StorageFullError, UnsupportedError
 from mistbow.http.limits import count_body
 from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
@@ -55,10 +55,20 @@ _LINES = {
 
 def ingest_routes(agent: Agent, settings: AgentSettings, clock: Clock) -> APIRouter:
     """Return the routes by which collectors such as Prometheus send points to an agent."""
-    routes = APIRouter(tags=["ingest protocols"])
+    routes = APIRouter(tags=["ingest protocols"], dependencies=[Depends(_reject_site)])
     _add_remote_write(routes, agent, settings)
     _add_line_protocol(routes, agent, settings, clock)
     return routes
+
+
+async def _reject_site(request: Request) -> None:
+    """Raise ``InvalidRequestError`` if the URL names a site: the points are stored at this one."""
+    if "site" in request.query_params:
+        raise InvalidRequestError(
+            "site: the paths of collectors store points at the agent's own site, and nothing was "
+            "stored",
+            hint="Send to the agent of that site, or by POST /put?site=NAME.",
+        )
 
 
 def _add_remote_write(routes: APIRouter, agent: Agent, settings: AgentSettings) -> None:

@@ -11,12 +11,13 @@ from mistbow.errors import (
     ReusedKeyError,
     StorageFullError,
 )
+from mistbow.http.parameters import reject_unknown_parameters
 from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
 from storage_agent.http.abandonment import only_reads
 from storage_agent.http.decode import decode_body
-from storage_agent.http.deletions import check_parameters, read_deletion
+from storage_agent.http.deletions import read_deletion
 from storage_agent.http.hot_routes import Headers, HotRoutes
 from storage_agent.http.idempotency import (
     KEY_PARAMETER,
@@ -172,7 +173,7 @@ def _add_kind_routes(
     @requires("admin")
     async def delete(request: Request) -> Response:
         """Delete the records of each `key`; `from` and `to` (ms, inclusive) restrict the times."""
-        check_parameters(request)
+        reject_unknown_parameters(request)
         body = await read_deletion(_DELETE, await request.body(), times)
         await agent.records.delete(kind, body)
         return json_response(msgspec.json.encode({"result": "OK", "message": "deleted"}))
@@ -211,7 +212,7 @@ def _add_schema_routes(routes: APIRouter, agent: Agent) -> None:
     @raises(NotFoundError)
     async def remove(name: str, request: Request) -> None:
         """Remove a schema; records that name the schema remain."""
-        check_parameters(request)
+        reject_unknown_parameters(request)
         await agent.records.unregister(name)
 
 

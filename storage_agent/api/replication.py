@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from msgspec import Meta
 
@@ -18,6 +18,7 @@ from mistbow.client.operation_model import (
     SeriesFilter,
 )
 from mistbow.errors import ConflictError, NotFoundError, UnavailableError
+from mistbow.http.parameters import only_parameters
 from mistbow.openapi import raises
 from mistbow.streams.schemas import RAW
 from mistbow.streams.wire import MEDIA_TYPE
@@ -96,7 +97,12 @@ def _add_copy_routes(routes: APIRouter, agent: Agent) -> None:
         await agent.membership.flush()
         return _json(copy)
 
-    @routes.delete("/copies/{copy_id}", status_code=204, summary="Withdraw a copy")
+    @routes.delete(
+        "/copies/{copy_id}",
+        status_code=204,
+        summary="Withdraw a copy",
+        dependencies=[Depends(only_parameters("site", "target", "force"))],
+    )
     @requires("admin")
     @raises(ConflictError, NotFoundError)
     async def withdraw(
@@ -111,7 +117,12 @@ def _add_copy_routes(routes: APIRouter, agent: Agent) -> None:
         await _open(agent).copies.withdraw(copy_id, target, force=force)
         await agent.membership.flush()
 
-    @routes.delete("/replicas/{of}/{copy_id}", status_code=204, summary="Delete a replica")
+    @routes.delete(
+        "/replicas/{of}/{copy_id}",
+        status_code=204,
+        summary="Delete a replica",
+        dependencies=[Depends(only_parameters("site", "force"))],
+    )
     @requires("admin")
     @raises(ConflictError, NotFoundError)
     async def delete(

@@ -19,6 +19,7 @@ from mistbow.errors import (
     ReusedKeyError,
     StorageFullError,
 )
+from mistbow.http.parameters import reject_unknown_parameters
 from mistbow.openapi import raises
 from mistbow.streams.models import Appended, Offset, WriterState
 from mistbow.streams.schemas import (
@@ -33,7 +34,6 @@ from mistbow.streams.wire import MEDIA_TYPE
 from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
 from storage_agent.http.decode import check_depth, decode_body, decode_renamed
-from storage_agent.http.deletions import check_parameters
 from storage_agent.http.idempotency import IdempotencyKey, request_key
 from storage_agent.http.openapi import json_body
 from storage_agent.http.responses import json_response
@@ -92,9 +92,14 @@ def streams_routes(agent: Agent, times: Timestamps) -> APIRouter:
 
 def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
     @routes.get("", summary="All streams")
-    @requires("read")
+    @requires("read", for_peers=True)
     async def all_streams() -> Response:
-        return _json({"streams": [stream.info() for stream in agent.streams.all()]})
+        """Return all streams; an agent of another site gets those that it may read.
+
+        So it detects that the head of a stream of its site is less than that of a replica.
+        """
+        readable = (each for each in agent.streams.all() if is_for_peer(agent, each.name))
+        return _json({"streams": [each.info() for each in readable]})
 
     @routes.get("/{name:path}/info", summary="State of a stream")
     @requires("read", for_peers=True)
@@ -146,7 +151,7 @@ def _add_delete_route(routes: APIRouter, agent: Agent) -> None:
         A stream with the state of an enabler, such as `deployments`, is deleted only with the fog's
         own token and `owner=enabler`.
         """
-        check_parameters(request, ("site", "owner"))
+        reject_unknown_parameters(request, ("site", "owner"))
         await _writable(agent, name)
         _check_stated_owner(name, owner)
         await agent.streams.delete(name)
@@ -287,7 +292,15 @@ def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
 
 
 def check_peer(agent: Agent, name: str, *, rows: bool = False) -> None:
-    """Raise ``OutOfReachError`` if a stream is not for an agent of another site that reads it.
+    """Raise ``OutOfReachError`` if a stream is not for an agent of another site; see
+    ``is_for_peer``.
+    """
+    if not is_for_peer(agent, name, rows=rows):
+        current_caller().check_site("", f"the stream {name}")
+
+
+def is_for_peer(agent: Agent, name: str, *, rows: bool = False) -> bool:
+    """Return whether the caller may read a stream, if the caller is an agent of another site.
 
     Each agent may read the metadata of a site, the streams that its site copies, and the replicas
     of its own site, from which this site is restored. ``rows``: whether it reads rows. A copy that
@@ -295,13 +308,12 @@ def check_peer(agent: Agent, name: str, *, rows: bool = False) -> None:
     """
     caller = current_caller()
     if not caller.is_peer or name == METADATA:
-        return
+        return True
     copies = agent.replication.copies.all()
     own = [copy for copy in copies if copy.target == caller.home and copy.stream == name]
     if any(not rows or (copy.filter == SeriesFilter() and not copy.withheld) for copy in own):
-        return
-    of, _, _ = name.removeprefix(REPLICA_PREFIX).partition("/")
-    caller.check_site(of if name.startswith(REPLICA_PREFIX) else "", f"the stream {name}")
+        return True
+    return name.startswith(f"{REPLICA_PREFIX}{caller.home}/")
 
 
 def row_selection(times: Timestamps) -> Callable[..., RowSelection]:

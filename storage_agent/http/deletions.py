@@ -10,6 +10,7 @@ from fastapi import Request
 
 from mistbow.client.fields import Names
 from mistbow.errors import InvalidRequestError
+from mistbow.http.parameters import reject_unknown_parameters
 from mistbow.timestamps import Timestamps
 from storage_agent.http.decode import decode_beside, decode_body, decode_fields
 from storage_agent.http.lenient import convert_filters
@@ -114,7 +115,7 @@ def is_dry_run(request: Request) -> bool:
     Raises ``InvalidRequestError`` if the parameter is neither true nor false, or if the URL has an
     unknown parameter.
     """
-    check_parameters(request, _PARAMETERS)
+    reject_unknown_parameters(request, _PARAMETERS)
     values = request.query_params.getlist("dry_run")
     for value in values:
         if value.lower() not in (*_TRUE, *_FALSE):
@@ -122,25 +123,6 @@ def is_dry_run(request: Request) -> bool:
                 f"dry_run: {value[:40]!r} is neither true nor false", hint="Send ?dry_run=true."
             )
     return any(value.lower() in _TRUE for value in values)
-
-
-def check_parameters(request: Request, known: Collection[str] = ("site",)) -> None:
-    """Raise ``InvalidRequestError`` if the URL of a deletion has an unknown parameter or no site.
-
-    ``known``: the names of the parameters that the deletion has. With an empty ``site``, the
-    deletion would apply to this site, which the client may not mean.
-    """
-    if "" in request.query_params.getlist("site"):
-        raise InvalidRequestError(
-            "site: the name of the site is empty, and nothing was deleted",
-            hint="Name a site, or omit the parameter: the agent then deletes at its own site.",
-        )
-    for name in request.query_params:
-        if name not in known:
-            raise InvalidRequestError(
-                f"{name[:40]}: this deletion has no such parameter",
-                hint=_suggest(name, known, {}) or f"It has {', '.join(known)}.",
-            )
 
 
 def _check_fields(fields: Mapping[str, Any], known: Collection[str]) -> None:

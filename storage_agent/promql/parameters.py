@@ -1,12 +1,15 @@
 """The parameters of Prometheus' HTTP API, from the URL or a posted form."""
 
 import math
+from collections import Counter
+from contextlib import suppress
 from datetime import datetime
 from urllib.parse import parse_qsl
 
 from fastapi import Request
 
 from mistbow.client.fields import MAX_TIMESTAMP_MS
+from mistbow.http.parameters import LISTS
 from storage_agent.promql.errors import bad_data
 from storage_agent.promql.matchers import Selector
 from storage_agent.promql.parse import parse, parse_duration_ms, selector_of
@@ -90,6 +93,7 @@ async def read_parameters(request: Request) -> Parameters:
     if request.method == "POST":
         body = await request.body()
         texts.insert(0, body.decode(errors="replace"))
+        _check_form(texts[0])
     try:
         pairs = [
             pair
@@ -99,6 +103,20 @@ async def read_parameters(request: Request) -> Parameters:
     except ValueError as error:
         raise bad_data(f"the request has more than {_MAX_PARAMETERS} parameters") from error
     return Parameters(pairs)
+
+
+def _check_form(form: str) -> None:
+    """Raise ``PromqlError`` if a form repeats a parameter, or names a site, which only a URL can.
+
+    Too many parameters are refused later.
+    """
+    with suppress(ValueError):
+        names = [name for name, _ in parse_qsl(form, True, max_num_fields=_MAX_PARAMETERS)]
+        for name, count in Counter(names).items():
+            if name == "site":
+                raise bad_data("site: send this parameter in the URL, as in /api/v1/query?site=…")
+            if count > 1 and name not in LISTS:
+                raise bad_data(f"{name[:40]}: the form has this parameter more than once")
 
 
 def _seconds(text: str) -> float | None:

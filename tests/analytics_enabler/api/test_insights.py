@@ -134,6 +134,9 @@ def test_api_accepts_bodies_of_the_specification(enabler_url: str) -> None:
     location = f"{insights}/{answer.json()['deployment_id']}"
     assert httpx.put(location, json={"queries": TWO}).json()["insights"] == ["cpu_now", "cpu_peak"]
     assert httpx.get(location).json()["queries"] == TWO
+    refused = httpx.delete(f"{location}?dry_run=true")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_request")
+    assert httpx.get(location).json()["queries"] == TWO
     assert httpx.delete(location).status_code == 204
     assert httpx.get(location).status_code == 404
 

@@ -19,6 +19,14 @@ def send(url: str, lines: str | bytes, path: str = "/write", **headers: str) -> 
     return httpx.post(f"{url}{path}", content=body, headers=headers)
 
 
+@pytest.mark.parametrize("path", ["/write", "/api/v2/write", "/api/v1/write"])
+@pytest.mark.parametrize("site", ["elsewhere", ""])
+def test_site_in_the_url_of_a_collector_is_refused(url: str, path: str, site: str) -> None:
+    answer = send(url, f"elsewhere value=1 {NOW}000000", f"{path}?site={site}")
+    assert answer.status_code == 400
+    assert "nothing was stored" in answer.text
+
+
 def test_lines_are_stored_as_points(url: str, client: AgentClient) -> None:
     lines = f"""# a comment
 

@@ -269,6 +269,21 @@ def test_malformed_heartbeat_is_rejected(place: AgentSite) -> None:
     assert _send("POST", place, "/fabric/greet", taken) == (409, "claims to be the site a")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/workers/w1?instnce=1",
+        "/enablers/all?site=b",
+        "/fabric/sites/b?force=true",
+        "/replication/copies/1?targt=b",
+        "/replication/replicas/b/1?dry_run=true",
+        "/backups/1?dry_run=true",
+    ],
+)
+def test_unknown_parameter_of_a_deletion_is_rejected(place: AgentSite, path: str) -> None:
+    assert _send("DELETE", place, path, None) == (400, "this deletion has no such parameter")
+
+
 def _send(method: str, place: AgentSite, path: str, body: Any) -> tuple[int, str]:
     """Send a request; return the status, and the error message as a ``_Message``."""
     headers = {"Authorization": f"Bearer {TOKEN}"}

@@ -166,3 +166,19 @@ def test_times_are_seconds_or_rfc_3339(api: httpx.Client) -> None:
         body = api.post("query", data={"query": "time()", "time": time}).json()
         assert body["data"] == {"resultType": "scalar", "result": [1700000000.0, "1700000000"]}
     eventually(lambda: asked(api, "disk"), what="now is the agent's clock")
+
+
+@pytest.mark.parametrize(
+    ("form", "problem"),
+    [
+        ("query=disk&site=elsewhere", "site: send this parameter in the URL"),
+        ("query=disk&query=gone", "query: the form has this parameter more than once"),
+    ],
+)
+def test_form_that_names_a_site_or_repeats_a_parameter_is_refused(
+    api: httpx.Client, form: str, problem: str
+) -> None:
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = api.post("query", content=form, headers=headers)
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith(problem)
