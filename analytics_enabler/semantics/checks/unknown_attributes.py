@@ -14,7 +14,7 @@ from analytics_enabler.semantics.bind.bound_tree import (
 from analytics_enabler.semantics.checks.conditions import point_conditions
 from analytics_enabler.semantics.checks.context import MAX_POINTS, Context
 from analytics_enabler.semantics.diagnostics import did_you_mean, warning
-from grammar import Diagnostic
+from grammar import Diagnostic, ast
 from grammar.trees import walk
 
 _MAX_LISTED = 10
@@ -44,34 +44,39 @@ def check_unknown_keys(insight: BoundInsight, context: Context) -> Iterator[Diag
 
 
 def check_unknown_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
-    """Yield a warning for each attribute in a condition that no recent point of a metric has."""
+    """Yield a warning for each attribute that is read, but that no recent point of a metric has."""
     if insight.feed is not None:
         return
-    for metric, read in _reads(insight):
+    metrics = context.metrics or frozenset[str]()
+    for (metric, name), (written, span) in _reads(insight).items():
         known = attributes_of(metric, context)
-        if _is_unknown(read.name, known) and read.name != metric:
-            metrics = context.metrics or frozenset[str]()
-            near = context.suggestions.nearest(read.written, known | metrics)
-            hint = did_you_mean(near) if near else _listed(known)
-            if read.written in metrics:
-                function = f"`MAX({read.written})`"
-                hint = f"If the metric of this name is meant, name it in a function: {function}."
-            yield warning(
-                read.span,
-                f"no recent point of `{metric}` has the attribute `{read.written}`",
-                hint,
-            )
+        if not _is_unknown(name, known):
+            continue
+        near = context.suggestions.nearest(written, known | metrics)
+        hint = did_you_mean(near) if near and written != metric else _listed(known)
+        if written in metrics and written != metric:
+            function = f"`MAX({written})`"
+            hint = f"If the metric of this name is meant, name it in a function: {function}."
+        yield warning(span, f"no recent point of `{metric}` has the attribute `{written}`", hint)
 
 
-def _reads(insight: BoundInsight) -> dict[tuple[str, AttributeRead], None]:
-    """Return (metric, attribute) for the attributes in conditions on points, each of them once."""
-    first: dict[tuple[str, str], AttributeRead] = {}
+def _reads(insight: BoundInsight) -> dict[tuple[str, str], tuple[str, ast.Span]]:
+    """Return (metric, attribute) -> (its name in the text, its first place).
+
+    The attributes are those in conditions on points, and those at latest points.
+    """
+    first: dict[tuple[str, str], tuple[str, ast.Span]] = {}
     for source in insight.sources:
         for term in point_conditions(insight, source):
             for node in walk(term):
                 if isinstance(node, AttributeRead):
-                    first.setdefault((source.metric, node.name), node)
-    return dict.fromkeys((metric, read) for (metric, _), read in first.items())
+                    first.setdefault((source.metric, node.name), (node.written, node.span))
+    for node in insight.nodes:
+        if isinstance(node, LabelRead):
+            for name in (node.attribute, node.longitude):
+                if name is not None:
+                    first.setdefault((node.source.metric, name), (name, node.span))
+    return first
 
 
 def attributes_of(metric: str, context: Context) -> frozenset[str]:

@@ -172,6 +172,7 @@ def test_entity_that_no_point_has_causes_a_warning() -> None:
         ('stop == "x"', "The points have the attributes `age`, `code`, `diagnosis`, `entityID`"),
         ("cost > 5", "If the metric of this name is meant, name it in a function: `MAX(cost)`."),
         ("level < 3 OR code == 3", "The points have the attributes"),
+        ('disease == "flu"', "The points have the attributes"),
     ],
 )
 def test_attribute_that_no_point_has_causes_a_warning(condition: str, hint: str) -> None:

@@ -34,3 +34,24 @@ def test_comparison_with_a_text_that_is_no_geohash_causes_a_warning(
 def test_comparison_with_a_geohash_causes_no_warning() -> None:
     text = 'a = COMPUTE AVG(cpu) BY node WHEN GEOHASH[5](place) == "u33dc" EVERY 5 s'
     assert check(text).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("a = COMPUTE GEOHASH[5](cpu) BY node EVERY 5 s", ["cpu"]),
+        (
+            'here: STREAM FROM position(metric="cpu", latitude="lat", longitude="lng");'
+            " a = COMPUTE GEOHASH[5](here) BY node EVERY 5 s",
+            ["lng"],
+        ),
+    ],
+)
+def test_position_in_attributes_that_no_point_has_causes_a_warning(
+    text: str, unknown: list[str]
+) -> None:
+    points = {"cpu": [{"entityID": "n1", "lat": 35.0, "lon": 33.0}]}
+    checked = check(text, metrics=frozenset(["cpu"]), points=points)
+    assert [each.message for each in checked.problems] == [
+        f"no recent point of `cpu` has the attribute `{name}`" for name in unknown
+    ]
