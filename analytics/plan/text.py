@@ -123,7 +123,9 @@ def _text(node: Expression, by: tuple[str, ...]) -> tuple[str, int]:
         case And(left, right):
             return f"{_inside(left, 2, by)} AND {_inside(right, 2, by)}", 2
         case Or(left, right):
-            return f"{_inside(left, 1, by)} OR {_inside(right, 1, by)}", 1
+            one, other = _text(left, by), _text(right, by)
+            # An attribute at a latest point is compared once for each type that it can have.
+            return one if one == other else (f"{one[0]} OR {other[0]}", 1)
         case Negation(operand):
             return f"-{_inside(operand, _MAX_PRECEDENCE, by)}", 7
         case _:

@@ -98,3 +98,13 @@ def test_attribute_in_allow_is_read_at_the_latest_point() -> None:
 def test_unknown_name_in_allow_is_a_metric() -> None:
     _, condition = _texts("SUM(cost) EVERY 5 s WITH ALLOW WHEN price == MIN(cost)")
     assert condition == "LATEST(price, 1 MINUTE) == MIN(cost, 5 SECONDS)"
+
+
+def test_condition_for_each_type_of_an_attribute_is_written_once() -> None:
+    insight = (
+        "SUM(cost) EVERY 5 s WITH ALLOW WHEN COUNT(cost) > 9 OR dc_cost IN legalCountries('Zorba')"
+    )
+    _, condition = _texts(insight)
+    assert condition == (
+        'COUNT(cost, 5 SECONDS) > 9 OR dc_cost of LATEST(cost, 1 MINUTE) IN LEGALCOUNTRIES("Zorba")'
+    )
