@@ -73,25 +73,26 @@ class CoalescingTransport:
         """Write data, together with other writes of the same iteration of the event loop."""
         # Larger data goes to the transport at once, which applies backpressure.
         if len(self._buffer) + len(data) > _MAX_COALESCED_BYTES:
-            self._flush()
+            self.flush()
             self._transport.write(data)
             return
         if not self._buffer:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._buffer += data
 
     def close(self) -> None:
         """Write the remaining data, and close the transport."""
-        self._flush()
+        self.flush()
         self._transport.close()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write the data of former writes, unless the transport is closing."""
         if self._buffer and not self._transport.is_closing():
             self._transport.write(bytes(self._buffer))
         self._buffer.clear()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -180,6 +181,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """
         # TLS has no half-closed connections.
         if self.is_waiting() or self._has_tls():
+            # The event loop closes the transport below, which has no answers of this iteration yet.
+            cast("CoalescingTransport", self.transport).flush()
             return False
         if self._half_closed_timer is None:
             self._half_closed_timer = self.loop.call_later(

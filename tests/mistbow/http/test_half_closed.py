@@ -73,6 +73,16 @@ def test_half_closed_connection_is_closed_after_its_answers(url: str, requests: 
     assert answer.endswith(b"\r\n\r\n5")
 
 
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_answer_is_sent_though_the_client_half_closes_at_the_same_moment(loop: str) -> None:
+    """The end of the client's data was read before the answer was written, which dropped it."""
+    with served(service(), http=Patient, loop=loop) as url:
+        for _ in range(30):
+            answer = answer_to(url, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 200 OK")
+            assert answer.endswith(b'{"status":"ok"}')
+
+
 @pytest.mark.parametrize("sent", [b"", PUT[:20], PUT + b"byt"])
 def test_half_closed_connection_without_a_complete_request_is_closed(url: str, sent: bytes) -> None:
     assert answer_to(url, sent) == b""
