@@ -94,7 +94,7 @@ class SessionLogin:
             return
         error = _refusal(scope)
         if error is not None:
-            # Without close, the server would wait for the body, which nothing reads.
+            # With close, clients need not send the rest of the body, which nothing reads.
             close = {"Connection": "close"}
             answer = JSONResponse(error.body(), status_code=error.status, headers=close)
             await answer(scope, receive, send)

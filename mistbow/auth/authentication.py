@@ -197,7 +197,7 @@ async def _reject(scope: Scope, receive: Receive, send: Send) -> None:
     error = UnauthorizedError(
         "a valid bearer token is required", hint="Send the header 'Authorization: Bearer TOKEN'."
     )
-    # Without close, the server would wait for the body, which nothing reads.
+    # With close, clients need not send the rest of the body, which nothing reads.
     headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
     await JSONResponse(error.body(), status_code=401, headers=headers)(scope, receive, send)
 

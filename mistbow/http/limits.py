@@ -288,8 +288,8 @@ async def _answer(error: MistbowError, scope: Scope, receive: Receive, send: Sen
 def error_headers(error: MistbowError) -> dict[str, str]:
     """Return the headers of an error's answer: when to retry, and whether the connection closes.
 
-    The connection closes if the request's body was not read completely: otherwise the server would
-    wait for the rest of the body.
+    The connection closes if the request's body was not read completely, so that clients need not
+    send the rest of the body.
     """
     headers = {"Retry-After": "1"} if error.status in (429, 503) else {}
     return headers | ({"Connection": "close"} if isinstance(error, _UNREAD_BODY) else {})

@@ -9,6 +9,8 @@ import fcntl
 import functools
 import sys
 import termios
+from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -33,6 +35,8 @@ _MAX_COALESCED_BYTES = 8 * 2**10
 _HEAD_TIMEOUT_S = 20.0
 _READER_TIMEOUT_S = 30.0
 _HALF_CLOSED_TIMEOUT_S = 3.0
+_MAX_REST_BYTES = 128 * 2**20
+_MAX_REJECTED_BYTES = 2**20
 _TOO_LARGE = HeadTooLargeError(
     f"the request line and the headers are larger than {_MAX_HEAD_BYTES} bytes",
     hint="Send fewer or shorter headers; long parameters belong in the body.",
@@ -58,19 +62,33 @@ _FOREIGN_TARGET = InvalidRequestError(
 
 
 class CoalescingTransport:
-    """A transport that joins all writes of one iteration of the event loop.
+    """A transport that joins all writes of one iteration of the event loop, and that may linger.
 
     uvicorn writes the head and the body of an answer separately. Two writes would wake the client
     twice; on few cores, the client would run before the server has written the body.
+
+    A lingering transport only receives. The kernel resets a connection that is closed before all
+    that the client has sent is read, and a client that is reset may lose the answer.
+    ``must_linger``: returns whether the transport lingers when it is closed for the first time; the
+    second call of ``close`` closes it.
     """
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        must_linger: Callable[[], bool],
+    ) -> None:
         self._transport = transport
         self._loop = loop
+        self._must_linger = must_linger
+        self._lingers = False
         self._buffer = bytearray()
 
     def write(self, data: bytes) -> None:
         """Write data, together with other writes of the same iteration of the event loop."""
+        if self._lingers:
+            return
         # Larger data goes to the transport at once, which applies backpressure.
         if len(self._buffer) + len(data) > _MAX_COALESCED_BYTES:
             self.flush()
@@ -81,9 +99,20 @@ class CoalescingTransport:
         self._buffer += data
 
     def close(self) -> None:
-        """Write the remaining data, and close the transport."""
+        """Write the remaining data, and close the transport, or its sending side if it lingers."""
         self.flush()
-        self._transport.close()
+        if self.is_closing() or not self._must_linger():
+            self._transport.close()
+            return
+        self._lingers = True
+        # TLS cannot close one side; HTTP clients find the end of an answer by its length.
+        if self._transport.can_write_eof():
+            with suppress(OSError):  # the client has reset the connection
+                self._transport.write_eof()
+
+    def is_closing(self) -> bool:
+        """Return whether the transport lingers or is closing, so that nothing more is written."""
+        return self._lingers or self._transport.is_closing()
 
     def flush(self) -> None:
         """Write the data of former writes, unless the transport is closing."""
@@ -109,8 +138,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
     Trailers (headers after the body) are ignored: they would replace headers that were checked.
 
-    Some answers, such as an error 401 or 404, do not need the body. The rest of the body must then
-    arrive within ``head_seconds``.
+    Some answers, such as an error 401 or 404, do not need the body. The rest of the body is then
+    discarded; it must arrive within ``head_seconds``, and have at most ``max_rest_bytes``. Only
+    then does a connection close that ends with this answer. After an error of the protocol itself,
+    the end of the request is unknown: the connection closes after the client, after
+    ``half_closed_seconds`` or after 1 MiB.
 
     If there are more than ``max_connections`` connections, the connections that have waited longest
     for the rest of a request, or for the next request, are closed. Otherwise, idle connections of
@@ -122,6 +154,7 @@ class BoundedProtocol(HttpToolsProtocol):
     head_seconds = _HEAD_TIMEOUT_S
     reader_seconds = _READER_TIMEOUT_S
     half_closed_seconds = _HALF_CLOSED_TIMEOUT_S
+    max_rest_bytes = _MAX_REST_BYTES
 
     _head_bytes = 0
     _head_is_open = True
@@ -134,6 +167,12 @@ class BoundedProtocol(HttpToolsProtocol):
     _half_closed_timer: asyncio.TimerHandle | None = None
     _body_is_open = False
     _rest_timer: asyncio.TimerHandle | None = None
+    _rest_bytes = 0
+    """The bytes of an answered request that may still be received, if there is a timer."""
+
+    _is_rejected = False
+    """Whether the connection was answered with an error of the protocol, and reads nothing more."""
+
     waits_since = 0
 
     @classmethod
@@ -144,7 +183,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def is_waiting(self) -> bool:
         """Return whether no request that was received completely awaits its answer."""
         cycle = self.cycle
-        return cycle is None or cycle.response_complete or cycle.more_body
+        return self._is_rejected or cycle is None or cycle.response_complete or cycle.more_body
 
     def close_now(self) -> None:
         """Close the connection, also if the client does not read the rest of an answer."""
@@ -155,7 +194,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.transport = CoalescingTransport(transport, self.loop)  # type: ignore[assignment]
+        self.transport = CoalescingTransport(  # type: ignore[assignment]
+            transport, self.loop, self._must_linger
+        )
         self._extensions: dict[str, dict[Any, Any]] = {
             CLOSE_CONNECTION: {"close": self._close_in_time}
         }
@@ -195,12 +236,18 @@ class BoundedProtocol(HttpToolsProtocol):
         self.waits_since = next_wait()
         # A pipelined request may follow, whose body is awaited.
         if self._body_is_open and self.cycle.response_complete:
-            self._cancel_rest_timer()
-            self._rest_timer = self.loop.call_later(self.head_seconds, self.transport.close)
+            self._await_rest(self.head_seconds, self.max_rest_bytes)
         if self._half_closed_timer is not None and self.is_waiting():
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
+        if self._rest_timer is not None:
+            self._rest_bytes -= len(data)
+            if self._rest_bytes < 0:
+                self.transport.close()
+                return
+        if self._is_rejected:
+            return
         self._bytes_without_data += len(data)
         super().data_received(data)
         if self._bytes_without_data > _MAX_HEAD_BYTES + len(data) and not self._head_is_open:
@@ -232,11 +279,17 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_is_open = False
         self._cancel_rest_timer()
         super().on_message_complete()
+        if self.transport.is_closing():
+            # It lingered for the rest of this body.
+            self.transport.close()
 
     def on_headers_complete(self) -> None:
         self._bytes_without_data = 0
         self._body_is_open = True
         self._close_head()
+        # One read may bring the rest of a body after the last answer, and further requests.
+        if self.transport.is_closing():
+            return
         # One read may have brought a head that is complete and yet too large.
         if self._parsed_head_bytes() > _MAX_HEAD_BYTES:
             self._reject(_TOO_LARGE)
@@ -307,6 +360,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _reject(self, error: MistbowError) -> None:
         self._close_head()
+        if self._is_rejected:
+            return
+        self._is_rejected = True
         if not self.transport.is_closing():
             body, kind = own_form(error, error.status)
             head = (
@@ -314,7 +370,27 @@ class BoundedProtocol(HttpToolsProtocol):
                 f"Connection: close\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
             )
             self.transport.write(head.encode() + body)
-            self.transport.close()
+            self._await_rest(self.half_closed_seconds, _MAX_REJECTED_BYTES)
+            if self.cycle is not None and not self.cycle.response_complete:
+                # A request in work cannot be answered any more.
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+        self.transport.close()
+
+    def _must_linger(self) -> bool:
+        """Return whether the connection closes only after the rest of what its client sends."""
+        cycle = self.cycle
+        is_early = cycle is not None and cycle.response_complete and not cycle.keep_alive
+        if self._is_rejected or (is_early and self._body_is_open):
+            self.flow.resume_reading()
+            return True
+        return False
+
+    def _await_rest(self, seconds: float, max_bytes: int) -> None:
+        """Close the connection if the rest of an answered request will be late or too large."""
+        self._cancel_rest_timer()
+        self._rest_bytes = max_bytes
+        self._rest_timer = self.loop.call_later(seconds, self.transport.close)
 
     def _start_reader_timer(self) -> None:
         self._cancel_reader_timer()

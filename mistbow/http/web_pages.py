@@ -59,7 +59,7 @@ class WebPageGuard:
         if scope["type"] == "http":
             error = refusal(read_head(scope), self._own_names)
             if error is not None:
-                # Without close, the server would wait for the body, which nothing reads.
+                # With close, clients need not send the rest of the body, which nothing reads.
                 headers = {"Connection": "close"}
                 answer = JSONResponse(error.body(), status_code=error.status, headers=headers)
                 await answer(scope, receive, send)
