@@ -1,6 +1,7 @@
 """The encoding of DuckDB's results, within a query's limits on rows and bytes."""
 
 import io
+from collections import Counter
 from typing import Any, Literal
 
 import duckdb
@@ -18,6 +19,10 @@ class AnswerTooLargeError(Exception):
     def __init__(self, unit: Literal["rows", "bytes"]) -> None:
         super().__init__(unit)
         self.unit = unit
+
+
+class RepeatedColumnError(Exception):
+    """Raised if a row as a JSON object would lose values, since columns have the same name."""
 
 
 def encode_json(result: duckdb.DuckDBPyConnection, query: SqlQuery) -> bytes:
@@ -42,9 +47,16 @@ def encode_lines(result: duckdb.DuckDBPyConnection, query: SqlQuery) -> bytes:
     """Return a result as line-delimited JSON: an object for each row, and the end mark.
 
     An object has the columns that are not null. Raises ``AnswerTooLargeError`` if the result
-    exceeds a limit of the query.
+    exceeds a limit of the query, and ``RepeatedColumnError`` if columns have the same name.
     """
     names = [name for name, *_ in result.description or ()]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise RepeatedColumnError(
+            f"several columns of the answer have the name {repeated[0]!r}, and a line of JSON has "
+            "one value for each name; name the columns differently, as in "
+            "h.ts AS historical_ts"
+        )
     out = _Bounded(query.max_bytes)
     rows = 0
     while batch := result.fetchmany(_BATCH_ROWS):

@@ -58,7 +58,7 @@ def compute(
         return QueryFailed(error.unit), b""
     except (MemoryError, pa.ArrowMemoryError, duckdb.OutOfMemoryException):
         return QueryFailed("memory"), b""
-    except statement.UnsupportedStatementError as error:
+    except (statement.UnsupportedStatementError, answers.RepeatedColumnError) as error:
         return QueryFailed("query", str(error)), b""
     except duckdb.Error as error:
         return _failure(query.text, error), b""
