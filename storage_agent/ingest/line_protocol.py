@@ -40,6 +40,9 @@ _REST_OF_TEXT = re.compile(rb'(?:[^"\\]++|\\(?:.|(?=\n)|\Z))*+"')
 _HEAD = re.compile(rb"(?:[^ \\]++|\\.?)*+")
 """Matches the measurement and the tags of a line."""
 
+_FIELD = re.compile(rb'((?:[^=\\]++|\\.?)*+)=(?:"(?:[^"\\]++|\\.)*+"|[^ ,]*+),?', re.DOTALL)
+"""Matches a field, with the comma before the next one; its group is the name, still escaped."""
+
 _TEXT = Rejection("text", "the value is text, and only numbers are stored")
 _NOT_FINITE = Rejection("value", "the line protocol has no NaN and no infinities")
 
@@ -83,6 +86,7 @@ def parse_lines(body: bytes, line_format: LineFormat, batch: PointBatch) -> bool
         try:
             _check_size(text)
             found = parse_line(text.decode())
+            _check_fields(text, found)
         except UnicodeDecodeError:
             batch.reject(Rejection("syntax", "the line is not valid UTF-8"), f"line {number}", "?")
         except (LineFormatError, ValueError) as error:
@@ -102,6 +106,25 @@ def _check_size(line: bytes) -> None:
         head = _HEAD.match(line)
         if head is not None and head[0].count(b",") > _MAX_TAGS:
             raise ValueError(f"the line has more than {_MAX_TAGS} tags")
+
+
+def _check_fields(line: bytes, parsed: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` if a field is repeated: the parser returns only one of its values."""
+    pairs = len(parsed["tags"]) + len(parsed["fields"])
+    # Each tag and field has an equals sign of its own; escaped ones and those in texts are rare.
+    head = _HEAD.match(line) if line.count(b"=") > pairs else None
+    if head is None:
+        return
+    fields = line[head.end() :].lstrip(b" ")
+    names, at = set(), 0
+    while field := _FIELD.match(fields, at):
+        name, at = field[1], field.end()
+        if name in names:
+            shown = name[:MAX_SERIES_LENGTH].decode(errors="replace")
+            raise ValueError(f"the field {shown} is repeated")
+        names.add(name)
+        if not field[0].endswith(b","):
+            return
 
 
 def split_lines(body: bytes) -> Iterator[tuple[int, bytes]]:
