@@ -1,5 +1,6 @@
 """Converts the values in rows to JSON, without loss of precision."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -45,15 +46,67 @@ def objects(rows: pa.RecordBatch) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
+def unknown_time_zones(kind: pa.DataType) -> Iterator[str]:
+    """Yield the time zones in a type, also inside lists and structs, that Python does not know."""
+    if pa.types.is_timestamp(kind):
+        try:
+            pa.array([0], kind).to_pylist()
+        except (LookupError, ValueError):
+            yield kind.tz
+    for number in range(kind.num_fields):
+        yield from unknown_time_zones(kind.field(number).type)
+
+
 def _as_list(column: pa.Array) -> list[Any]:
     if isinstance(column, pa.DictionaryArray):
         # Of a dictionary, pyarrow converts each value by itself, 80 times slower.
         column = column.dictionary.take(column.indices)
     try:
         values: list[Any] = column.to_pylist()
+    except LookupError:  # a time zone that Python does not know
+        kind = _replace_times(column.type, _in_utc)
+        if kind == column.type:
+            raise
+        values = _as_list(pc.cast(column, kind))
     except (ValueError, OverflowError):  # a time beyond those of Python
-        values = pc.cast(column, pa.string()).to_pylist()
+        known = pc.cast(column, _replace_times(column.type, _in_known_zone))
+        values = pc.cast(known, _replace_times(column.type, lambda _: pa.string())).to_pylist()
     return values
+
+
+def _replace_times(kind: pa.DataType, replace: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Return a type with other types of times, also inside lists, structs and maps."""
+    if pa.types.is_temporal(kind):
+        return replace(kind)
+    fields = [kind.field(number) for number in range(kind.num_fields)]
+    changed = [field.with_type(_replace_times(field.type, replace)) for field in fields]
+    match kind:
+        case pa.StructType():
+            return pa.struct(changed)
+        case pa.MapType():
+            entry = changed[0].type
+            return pa.map_(entry.field(0), entry.field(1), kind.keys_sorted)
+        case pa.FixedSizeListType():
+            return pa.list_(changed[0], kind.list_size)
+        case pa.LargeListType():
+            return pa.large_list(changed[0])
+        case pa.ListType():
+            return pa.list_(changed[0])
+    return kind
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+    return pa.timestamp(kind.unit, "UTC") if zoned else kind
+
+
+def _in_known_zone(kind: pa.DataType) -> pa.DataType:
+    """Return the same type, but in UTC if Arrow does not know the time zone."""
+    try:
+        pc.cast(pa.array([0]).cast(kind), pa.string())
+    except pa.ArrowException:
+        return _in_utc(kind)
+    return kind
 
 
 def _as_key(name: Any) -> str:

@@ -24,6 +24,7 @@ from mistbow.streams.schemas import POINTS, RAW, ROW_FRONTIER
 from mistbow.telemetry import get_logger
 from storage_agent.ignite.client import HISTORICAL, METADATA, IgniteClient
 from storage_agent.ignite.text_cell import TextCell
+from storage_agent.streams.json_values import unknown_time_zones
 from storage_agent.streams.log import StreamLog, remove_data
 from storage_agent.streams.policy import Permanent, StreamPolicy
 from storage_agent.streams.segment_store import SegmentStore
@@ -47,6 +48,7 @@ RECORD_PREFIX = "records/"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
 _LAST_SEGMENTS = 16
+_MAX_SHOWN_ZONE = 100
 _MAX_DECODED_BYTES = 32 * 2**20
 _RESERVED = ("info", "claim", "seek", "offset", "rows", "events", "hold")
 _RETRY_S = 5.0
@@ -187,6 +189,9 @@ class Streams:
         """
         _check_name(name)
         _check_schema(schema)
+        # Streams of earlier versions may have unknown time zones, also at other sites.
+        if name not in self._open and not is_internal(name):
+            _check_time_zones(schema)
         self.check(name)
         created = await self._record(name, schema)
         try:
@@ -423,6 +428,16 @@ def _check_schema(schema: pa.Schema) -> None:
             f"the field ts is {schema.field('ts').type}, not int64",
             hint="Send ts in milliseconds since the epoch as int64, or rename the field.",
         )
+
+
+def _check_time_zones(schema: pa.Schema) -> None:
+    for field in schema:
+        for zone in unknown_time_zones(field.type):
+            raise InvalidRequestError(
+                f"the field {field.name} has the unknown time zone {zone[:_MAX_SHOWN_ZONE]!r}",
+                hint="Use a name of the time zone database, such as UTC or Europe/Berlin, or an "
+                "offset such as +02:00.",
+            )
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
