@@ -53,3 +53,28 @@ def test_lines_with_columns_of_different_names_have_all_values() -> None:
 
 def test_json_with_columns_of_one_name_has_all_values() -> None:
     assert row("SELECT 1 AS a, 2 AS a") == [1, 2]
+
+
+@pytest.mark.parametrize("interval", ["interval '1000000000 days'", "interval '-1000000000 days'"])
+@pytest.mark.parametrize("answer_format", ["json", "lines"])
+def test_interval_beyond_those_of_python_is_refused(interval: str, answer_format: Format) -> None:
+    for text in (f"SELECT {interval} AS i", f"SELECT [{interval}] AS i"):
+        message = refusal(text, answer_format)
+        assert "a value is beyond those of Python" in message
+        assert "CAST(x AS VARCHAR)" in message
+    assert row(f"SELECT CAST({interval} AS VARCHAR)") in (["1000000000 days"], ["-1000000000 days"])
+
+
+def test_times_are_text_as_documented() -> None:
+    times = "date 'infinity', date '-infinity', timestamp 'infinity', timestamp '-infinity'"
+    assert row(f"SELECT {times}") == [
+        *("9999-12-31", "0001-01-01"),
+        *("9999-12-31T23:59:59.999999", "0001-01-01T00:00:00"),
+    ]
+    assert row("SELECT date '12026-11-29', interval '1 month'") == ["12026-11-29", "P30D"]
+    nanoseconds = "timestamp_ns '2026-11-29 10:00:00.123456789'"
+    assert row(f"SELECT {nanoseconds}, CAST({nanoseconds} AS VARCHAR)") == [
+        "2026-11-29T10:00:00.123456",
+        "2026-11-29 10:00:00.123456789",
+    ]
+    assert row("SELECT CAST(date 'infinity' AS VARCHAR)") == ["infinity"]
