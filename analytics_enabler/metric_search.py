@@ -1,17 +1,21 @@
 """The search for metrics by their metadata, entities and sites, page by page."""
 
 import math
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from types import MappingProxyType
 
 from analytics.metric_models import FoundMetric, FoundSeries, LatestPoint, Metrics, SeriesPage
 from mistbow.client.agent_model import NodeData, Series
+from mistbow.errors import InvalidRequestError
 
 MAX_ENTITIES = 20
 """The maximum number of entities that a found metric lists."""
 
 MAX_LABEL_VALUES = 10
+_DIGEST_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +63,11 @@ def find_metrics(
 ) -> Metrics:
     """Return a page of the metrics that satisfy a filter, without their labels.
 
-    ``site_of``: node -> site. ``cursor``: the id after which the page begins; None: the first page.
-    ``attributes``: metric -> the names and values of its attributes, in small letters.
+    ``site_of``: node -> site. ``cursor``: ``next`` of the page before; None: the first page.
+    ``attributes``: metric -> the names and values of its attributes, in small letters. Raises
+    ``InvalidRequestError`` if the cursor is not the next of a page.
     """
+    last = None if cursor is None else _decode_cursor(cursor)
     found: dict[str, _Found] = {}
     missing = set()
     for node in nodes:
@@ -79,11 +85,11 @@ def find_metrics(
     matching = sorted(
         name for name, each in found.items() if _matches(each, words, attributes.get(name, ""))
     )
-    rest = matching if cursor is None else [name for name in matching if name > cursor]
+    rest = matching if last is None else [name for name in matching if name > last]
     page = rest[:limit]
     return Metrics(
         metrics=[_shown(found[name]) for name in page],
-        next=page[-1] if len(rest) > limit else None,
+        next=_encode_cursor(page[-1]) if len(rest) > limit else None,
         total=len(matching),
         missing_sites=sorted(missing),
     )
@@ -108,6 +114,27 @@ def find_series(
 def some_of(labels: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
     """Return the attributes, each with the first of its values."""
     return {name: sorted(labels[name])[:MAX_LABEL_VALUES] for name in sorted(labels)}
+
+
+def _encode_cursor(metric: str) -> str:
+    """Return the cursor of the page after a metric, with a digest that shows damages."""
+    name = metric.encode()
+    return urlsafe_b64encode(_digest(name) + name).rstrip(b"=").decode()
+
+
+def _decode_cursor(cursor: str) -> str:
+    try:
+        data = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    except ValueError:
+        data = b""
+    name = data[_DIGEST_BYTES:]
+    if data[:_DIGEST_BYTES] != _digest(name):
+        raise InvalidRequestError("cursor: this is not the next of a page")
+    return name.decode()
+
+
+def _digest(name: bytes) -> bytes:
+    return blake2b(name, digest_size=_DIGEST_BYTES).digest()
 
 
 def _series(

@@ -1,7 +1,10 @@
 """The search for metrics: filters, pages, and the entity prefix of a token."""
 
+import pytest
+
 from analytics_enabler.metric_search import MetricFilter, find_metrics, find_series
 from mistbow.client.agent_model import NodeData, Series, SeriesPoint
+from mistbow.errors import InvalidRequestError
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -81,6 +84,20 @@ def test_pages_have_each_metric_once() -> None:
         if cursor is None:
             break
     assert found == sorted({"cpu.util", "delay", HOSTILE})
+
+
+@pytest.mark.parametrize("cursor", ["", "zz", "delay", "5", "é", "cursor=", "A" * 40])
+def test_cursor_that_is_no_next_of_a_page_is_refused(cursor: str) -> None:
+    with pytest.raises(InvalidRequestError, match="cursor: this is not the next of a page"):
+        find_metrics(NODES, SITES, MetricFilter(), cursor, 1)
+
+
+def test_changed_cursor_is_refused() -> None:
+    cursor = find_metrics(NODES, SITES, MetricFilter(), None, 1).next
+    assert cursor is not None
+    for changed in (cursor[:-2], f"{cursor}QQ", f"B{cursor[1:]}", f"{cursor[:-3]}Q{cursor[-2:]}"):
+        with pytest.raises(InvalidRequestError):
+            find_metrics(NODES, SITES, MetricFilter(), changed, 1)
 
 
 def test_series_without_finite_value_has_none() -> None:
