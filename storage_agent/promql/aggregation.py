@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from storage_agent.promql.errors import PromqlError
-from storage_agent.promql.labels import NAME, Labels, format_decimal, make_labels
+from storage_agent.promql.labels import NAME, Labels, format_decimal, format_number, make_labels
 from storage_agent.promql.range_functions import quantile_of_sorted
 from storage_agent.promql.vectors import Bools, Floats, Ints, Vector, empty, group_keys
 
@@ -163,8 +163,12 @@ def _top_k(groups: _Groups, k: Floats, *, largest: bool) -> Vector:
 
     NaN ranks last. ``k``: a number for each timestamp.
     """
-    if not (np.abs(k) < 2**63).all():
-        raise PromqlError("topk() and bottomk() take an integer between -2^63 and 2^63, not NaN")
+    is_integer = np.abs(k) < 2**63
+    if not is_integer.all():
+        wrong = format_number(float(k[~is_integer].flat[0]))
+        raise PromqlError(
+            f"topk() and bottomk() take an integer between -2^63 and 2^63, not {wrong}"
+        )
     limit = np.where(k >= 1, np.floor(k), 0)
     present = groups.present.copy()
     order: list[Ints] = []

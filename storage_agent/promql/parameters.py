@@ -60,10 +60,15 @@ class Parameters:
         text = self.text(name)
         seconds = _seconds(text)
         milliseconds = parse_duration_ms(text) if seconds is None else seconds * 1000
+        if name == "step" and milliseconds <= 0:
+            raise bad_data(
+                'invalid parameter "step": zero or negative query resolution step widths are '
+                "not accepted. Try a positive integer"
+            )
         if not 1 <= milliseconds <= MAX_TIMESTAMP_MS:
             raise bad_data(
-                f'invalid parameter "{name}": zero or negative query resolution step widths are '
-                "not accepted. Try a positive integer"
+                f'invalid parameter "{name}": {text!r} is not a duration: give at least 1 ms and '
+                f"at most {MAX_TIMESTAMP_MS // 1000} s, such as 15 or 1m"
             )
         return round(milliseconds)
 

@@ -171,8 +171,17 @@ def _pinned(at: syntax.AtModifier, query: TimeRange) -> int:
     kind = str(at.type).rpartition(".")[2]
     if kind != "At":
         return query.first if kind == "Start" else query.last
-    when: datetime = _call_parser(lambda: at.at, "invalid time after @: the time is before 1970")
+    when: datetime = _call_parser(
+        lambda: _time_of(at), "invalid time after @: the time is before 1970"
+    )
     return round(when.timestamp() * 1000)
+
+
+def _time_of(at: syntax.AtModifier) -> Any:
+    try:
+        return at.at
+    except (ValueError, OverflowError) as error:
+        raise bad_data("invalid time after @: the time is after the year 9999") from error
 
 
 def _check_supported(node: syntax.Expr) -> None:
