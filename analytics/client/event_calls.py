@@ -53,7 +53,9 @@ class EventFeed:
             raise error
         return False
 
-    def _read(self, event: ServerSentEvent) -> LiveEvent:
+    def _read(self, event: ServerSentEvent) -> LiveEvent | None:
+        if event.event == "ping":
+            return None
         self.after = int(event.id) if event.id else self.after
         return LiveEvent(event.event, json.loads(event.data), self.after)
 

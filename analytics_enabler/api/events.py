@@ -1,5 +1,6 @@
 """The route of live events: results, states, the fog and decisions in one stream for a page."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -17,6 +18,8 @@ from mistbow.auth.rules import requires
 from mistbow.errors import ForbiddenError, InvalidRequestError, MistbowError, NotFoundError
 
 PING_S = 15.0
+"""The time (s) without another event after which a client receives the event ``ping``."""
+
 MAX_FOLLOWED = 50
 """The maximum number of insights or deployments that one stream follows."""
 
@@ -51,7 +54,8 @@ def events_router(
         A topic begins with its present view. To resume, send the id of the last event as
         `Last-Event-ID` or as `after`: no result is missed, and some results may be repeated. The
         results of an insight that the caller may not read, or that does not exist, are replaced by
-        an event `problem`.
+        an event `problem`. If `ping_s` of the first event, `hello`, passes without an event, `ping`
+        is sent: a longer silence means that the connection is lost.
         """
         chosen = _topics(hub, topics)
         followed = list(dict.fromkeys(topic_names(insights)))
@@ -110,20 +114,36 @@ class _Stream:
         self, topics: list[str], insights: list[str], after: int | None
     ) -> AsyncIterator[bytes]:
         """Yield the encoded events until the client disconnects or is too slow."""
+        subscribing = asyncio.create_task(self._subscribe_all(topics, insights, after))
         try:
-            hello = {"at": self._clock(), "version": __version__, "resumed": after is not None}
+            hello = {
+                **{"at": self._clock(), "version": __version__, "resumed": after is not None},
+                **{"ping_s": PING_S},
+            }
             # Without an id: a client that disconnects now has not resumed yet.
             yield b"retry: 2000\nevent: hello\ndata: " + _data(hello)
-            for name in insights:
-                await self._subscribe(name, after)
-            await self._topics.subscribe(self._queue, topics, after)
-            self._queue.release()
+            while not (await asyncio.wait([subscribing], timeout=PING_S))[0]:
+                yield self._ping()
+            await subscribing
             while (events := await self._queue.get(PING_S)) is not None:
-                yield events or b": ping\n\n"
+                yield events or self._ping()
         finally:
+            subscribing.cancel()
             self._topics.unsubscribe(self._queue)
             for subscriber in self._subscribers:
                 self._results.unsubscribe(subscriber)
+
+    def _ping(self) -> bytes:
+        # Without an id: the cursor of the client remains that of the last event.
+        return b"event: ping\ndata: " + _data({"at": self._clock()})
+
+    async def _subscribe_all(
+        self, topics: list[str], insights: list[str], after: int | None
+    ) -> None:
+        for name in insights:
+            await self._subscribe(name, after)
+        await self._topics.subscribe(self._queue, topics, after)
+        self._queue.release()
 
     async def _subscribe(self, name: str, after: int | None) -> None:
         deployment_id, _, insight = name.partition("/")

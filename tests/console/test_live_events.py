@@ -1,4 +1,7 @@
-"""The stream of live events of a page: it has the events of what the page shows, and no others."""
+"""The stream of live events of a page: its events are those of what the page shows, and no others.
+
+A stream that is lost is replaced by requests, until another stream is open.
+"""
 
 import pytest
 from playwright.sync_api import Page
@@ -12,8 +15,12 @@ window.EventSource = class {
   static OPEN = 1;
   static CLOSED = 2;
   readyState = 1;
+  handlers = {};
   constructor(url) { this.query = new URL(url).searchParams; streams.push(this); }
-  addEventListener() {}
+  addEventListener(name, handle) { this.handlers[name] = handle; }
+  receive(name, data = {}) {
+    this.handlers[name]?.({data: JSON.stringify(data), lastEventId: "1"});
+  }
   close() { this.readyState = 2; }
 };
 window.fetch = async () => new Response(JSON.stringify({decisions: []}));
@@ -87,3 +94,68 @@ def test_next_page_with_the_same_events_continues_the_stream(page: Page) -> None
     """
     count, found = call(page, "app/live.js", STREAMS + body)
     assert (count, found) == (2, [["decisions,states", "d-1/a"]])
+
+
+CONNECTION = """
+const pause = (ms) => new Promise((each) => setTimeout(each, ms));
+const is = (state) => waitFor(() => m.connection.value === state);
+streams[0].receive("hello", {ping_s: 0.4});
+"""
+
+
+def test_stream_with_pings_stays_and_one_without_is_replaced(page: Page) -> None:
+    body = """
+    const requests = [];
+    const isRead = (path) => path.endsWith("api/insights");
+    window.fetch = async (url) => {
+      requests.push(new URL(url).pathname);
+      return new Response(JSON.stringify({deployments: [], decisions: []}));
+    };
+    for (let n = 0; n < 5; n += 1) {
+      await pause(300);
+      streams[0].receive("ping");
+    }
+    const before = [m.connection.value, streams[0].readyState, requests.length];
+    const isLost = await is("lost");
+    await waitFor(() => requests.some(isRead));
+    const after = [isLost, streams[0].readyState, requests.some(isRead)];
+    await opened(2);
+    streams[1].receive("hello", {ping_s: 15});
+    return ended([before, after, m.connection.value]);
+    """
+    before, after, last = call(page, "app/live.js", STREAMS + CONNECTION + body)
+    assert before == ["open", 1, 0]
+    assert after == [True, 2, True]
+    assert last == "open"
+
+
+def test_stream_of_an_enabler_without_pings_may_be_silent(page: Page) -> None:
+    body = """
+    streams[0].receive("hello");
+    await pause(1500);
+    return ended(m.connection.value);
+    """
+    assert call(page, "app/live.js", STREAMS + CONNECTION + body) == "open"
+
+
+def test_enabler_that_hangs_is_down_since_its_last_answer(page: Page) -> None:
+    body = """
+    const clock = await import("/console/app/clock.js");
+    clock.learn(new Date(Date.now() + 3_600_000).toUTCString());
+    const timeout = AbortSignal.timeout;
+    let limit = null;
+    AbortSignal.timeout = (ms) => { limit = ms; return timeout.call(AbortSignal, ms / 50); };
+    window.fetch = (url, {signal}) => new Promise((_, reject) =>
+      signal?.addEventListener("abort", () => reject(signal.reason)));
+    await pause(200);
+    streams[0].receive("ping");
+    const last = Date.now();
+    const isDown = await is("down");
+    const late = m.downSince.value - last - 3_600_000;
+    AbortSignal.timeout = timeout;
+    clock.learn(new Date().toUTCString());
+    return ended([isDown, limit, late]);
+    """
+    is_down, limit, late = call(page, "app/live.js", STREAMS + CONNECTION + body)
+    assert (is_down, limit) == (True, 10_000)
+    assert abs(late) <= 1000

@@ -1,6 +1,7 @@
 // The one stream of events of the page: states, decisions, the fog, and followed results.
 
 import {address, get, isTemporary} from "./api.js";
+import {lastAnswer, now, recordAnswer} from "./clock.js";
 import {poll} from "./polling.js";
 import {Store} from "./store.js";
 
@@ -12,12 +13,16 @@ const JOIN_MS = 80;
  * host, so the streams of six pages would leave none for requests.
  */
 const HIDDEN_MS = 3000;
+/** The time (ms) after which a new stream without an event is given up. */
+const MAX_CONNECT_MS = 10_000;
+/** The number of intervals between pings after which a silent stream counts as lost. */
+const MAX_SILENT_PINGS = 2.5;
 
 /** "connecting"; "open"; "lost": the views are polled; "down": the enabler does not answer. */
 export const connection = new Store("connecting");
 /** Why the enabler refuses the stream of events; "": it does not refuse it. */
 export const refusal = new Store("");
-/** The time at which the enabler answered last, before it was down. */
+/** The time of the enabler at which it answered last, before it was down. */
 export const downSince = new Store(null);
 /** Deployment id -> its state. */
 export const states = new Store(new Map());
@@ -39,6 +44,9 @@ let cursor = "";
 let timer = 0;
 let decisionsTimer = 0;
 let hiddenTimer = 0;
+let silenceTimer = 0;
+/** The time (ms) after which an open stream counts as lost; 0: its enabler sends no pings. */
+let maxSilenceMs = 0;
 let isRunning = false;
 /** Whether the stream is closed because the page is hidden. */
 let isResting = false;
@@ -89,6 +97,7 @@ function close() {
   source?.close();
   source = null;
   clearTimeout(timer);
+  clearTimeout(silenceTimer);
   stopPolling?.();
   stopPolling = null;
 }
@@ -142,6 +151,23 @@ function reconnect(ms) {
   timer = setTimeout(connect, ms);
 }
 
+/** Read what the stream brings by other requests, until a stream is open. */
+function startPolling() {
+  if (connection.value !== "down") connection.set("lost");
+  stopPolling ??= poll(POLLED);
+}
+
+/** Replace the stream if no event arrives within `ms`; 0: at no time. */
+function limitSilence(ms) {
+  clearTimeout(silenceTimer);
+  if (ms === 0) return;
+  silenceTimer = setTimeout(() => {
+    source?.close();
+    startPolling();
+    reconnect(RETRY_MS);
+  }, ms);
+}
+
 function connect() {
   const query = {topics: [...topics.keys()].sort().join(","), insights: [...followed.keys()].sort().join(",")};
   const wanted = JSON.stringify(query);
@@ -150,19 +176,25 @@ function connect() {
   source?.close();
   subscribed = wanted;
   source = new EventSource(address("api/events", {...query, after: cursor}));
+  limitSilence(MAX_CONNECT_MS);
   const own = source;
   const on = (name, handle) =>
     own.addEventListener(name, (event) => {
       if (own !== source) return;
+      recordAnswer();
+      limitSilence(maxSilenceMs);
       if (event.lastEventId) cursor = event.lastEventId;
       handle(JSON.parse(event.data));
     });
-  on("hello", () => {
+  on("hello", ({ping_s: seconds = 0}) => {
+    maxSilenceMs = 1000 * MAX_SILENT_PINGS * seconds;
+    limitSilence(maxSilenceMs);
     connection.set("open");
     if (refusal.value) refusal.set("");
     stopPolling?.();
     stopPolling = null;
   });
+  on("ping", () => {});
   on("state", (state) => {
     states.value.set(state.deployment_id, state);
     states.changed();
@@ -184,10 +216,11 @@ function connect() {
   on("problem", (problem) => receivers(problem.deployment_id).forEach((each) => each.problem?.(problem)));
   own.onerror = () => {
     if (own !== source) return;
-    if (connection.value !== "down") connection.set("lost");
-    stopPolling ??= poll(POLLED);
+    startPolling();
     // A closed source does not connect again by itself.
-    if (own.readyState !== EventSource.CLOSED) return;
+    const isClosed = own.readyState === EventSource.CLOSED;
+    limitSilence(isClosed ? 0 : MAX_CONNECT_MS);
+    if (!isClosed) return;
     if (!refusal.value) explain(own.url);
     reconnect(RETRY_MS + Math.random() * 1000);
   };
@@ -214,7 +247,7 @@ const POLLED = {
   onFog: (answer) => fog.set(answer),
   onHealth: (report) => health.set(report),
   onRound: (isAnswered) => {
-    if (!isAnswered && connection.value !== "down") downSince.set(Date.now());
+    if (!isAnswered && connection.value !== "down") downSince.set(lastAnswer() ?? now());
     if (connection.value !== "open") connection.set(isAnswered ? "lost" : "down");
   },
   onDecisions: (found) => {

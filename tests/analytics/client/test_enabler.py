@@ -4,11 +4,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 
 from analytics.client.enabler import AsyncEnablerClient, EnablerClient
+from analytics.client.event_calls import events
 from mistbow.client import methods
 from mistbow.errors import MistbowError, NotFoundError
 from tests.support.http_server import served
@@ -78,3 +80,11 @@ def test_follow_raises_errors_that_a_retry_cannot_resolve(enabler: str) -> None:
     with pytest.raises(MistbowError, match="forbidden"):
         next(followed)
     client.close()
+
+
+def test_live_events_are_yielded_without_pings() -> None:
+    names = ["hello", "ping", "state", "ping"]
+    content = "".join(f"event: {name}\ndata: {{}}\n\n" for name in names)
+    answer = httpx.Response(200, headers={"Content-Type": "text/event-stream"}, text=content)
+    items = events(["states"]).stream().items
+    assert [each.name for each in items.read(answer)] == ["hello", "state"]
