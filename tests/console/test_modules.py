@@ -141,6 +141,26 @@ def test_changes_of_the_fog_replace_and_remove_entries(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
+    ("change", "sites"),
+    [
+        ({"removed": {"site_states": ["b"]}}, ["a"]),
+        ({"site_states": [{"name": "A", "problems": []}]}, ["A", "a", "b"]),
+        ({"nodes": [{"name": "w1"}]}, ["a", "b"]),
+    ],
+    ids=["removed", "added", "neither"],
+)
+def test_site_that_is_removed_or_added_is_so_in_the_names_of_sites(
+    page: Page, change: dict[str, Any], sites: list[str]
+) -> None:
+    before = {"at": 1, "sites": ["a", "b"], "site_states": [{"name": "a"}, {"name": "b"}]}
+    body = "return m.applied(a[0], {at: 2, removed: {}, ...a[1]})"
+    after = call(page, "app/live.js", body, before, change)
+    assert after["sites"] == sites
+    body = "return [...m.sitesOf(a[0]).keys()].sort()"
+    assert call(page, "parts/fog_model.js", body, after) == sites
+
+
+@pytest.mark.parametrize(
     ("name", "written"),
     [
         ("cpu.util", "cpu.util"),

@@ -306,6 +306,6 @@ export function applied(before, change) {
     changed.forEach((each) => entries.set(keyOf(each), each));
     after[field] = [...entries.values()];
   }
-  if (change.sites?.length) after.sites = change.sites;
+  if (after.site_states !== before.site_states) after.sites = after.site_states.map((each) => each.name).sort();
   return after;
 }
