@@ -62,11 +62,13 @@ class StatesTopic:
         self._changes = Changes()
         self._lags: dict[str, int | None] = {}
         self._lags_at = -LAG_PERIOD_S
+        self._is_read = False
 
     async def poll(self) -> Sequence[Event]:
         """Return an event ``state`` for each changed deployment, and ``deleted``.
 
-        Until the enabler has read the deployments, there are no events.
+        Until the enabler has read the deployments, there are no events. Then the first events end
+        with ``present``, for the clients that have connected before.
         """
         is_due = time.monotonic() - self._lags_at >= LAG_PERIOD_S
         if is_due:
@@ -86,15 +88,26 @@ class StatesTopic:
             entries[deployment.id] = msgspec.json.encode(shown)
         self._lags = lags
         changed, removed = self._changes.update(entries)
+        is_first, self._is_read = not self._is_read, True
         return [
             *(("state", msgspec.Raw(entries[each])) for each in changed),
             *(("deleted", {"deployment_id": each}) for each in removed),
+            *([self._present()] if is_first else []),
         ]
 
     def current(self, after: int | None) -> Sequence[Event]:
-        """Return an event ``state`` for each deployment."""
+        """Return an event ``state`` for each deployment, and then ``present`` with their ids.
+
+        By these ids, a client that resumes recognizes deployments that have been deleted meanwhile.
+        """
         del after  # the states replace those that the client has
-        return [("state", msgspec.Raw(each)) for each in self._changes.entries.values()]
+        if not self._is_read:
+            return []
+        states = (("state", msgspec.Raw(each)) for each in self._changes.entries.values())
+        return [*states, self._present()]
+
+    def _present(self) -> Event:
+        return "present", {"deployment_ids": list(self._changes.entries)}
 
 
 def shown_state(status: DeploymentStatus) -> dict[str, Any]:

@@ -159,3 +159,22 @@ def test_enabler_that_hangs_is_down_since_its_last_answer(page: Page) -> None:
     is_down, limit, late = call(page, "app/live.js", STREAMS + CONNECTION + body)
     assert (is_down, limit) == (True, 10_000)
     assert abs(late) <= 1000
+
+
+def test_deployment_that_was_deleted_without_a_stream_is_dropped(page: Page) -> None:
+    body = """
+    streams[0].receive("hello");
+    for (const id of ["d-1", "d-2"]) streams[0].receive("state", {deployment_id: id});
+    need("fog");
+    await opened(2);
+    streams[1].receive("hello");
+    streams[1].receive("state", {deployment_id: "d-2"});
+    const before = [...m.states.value.keys()];
+    let changes = 0;
+    const stop = m.states.listen(() => { changes += 1; });
+    streams[1].receive("present", {deployment_ids: ["d-2"]});
+    stop();
+    return ended([before, [...m.states.value.keys()], changes]);
+    """
+    found = call(page, "app/live.js", STREAMS + body)
+    assert found == [["d-1", "d-2"], ["d-2"], 1]

@@ -250,3 +250,51 @@ def test_range_of_results_is_read_from_the_address(page: Page, query: str, past:
 def test_question_marks_in_the_query_of_an_address_are_read(page: Page) -> None:
     body = "return m.parse('#/explore?view=sql&query=SELECT ?').query.get('query')"
     assert call(page, "app/route.js", body) == "SELECT ?"
+
+
+def test_amendment_shows_a_deletion_that_the_stream_has_missed(html_page: Page) -> None:
+    body = """
+    const live = await import("/console/app/live.js");
+    const streams = [];
+    window.EventSource = class {
+      static OPEN = 1;
+      static CLOSED = 2;
+      readyState = 1;
+      handlers = {};
+      constructor() { streams.push(this); }
+      addEventListener(name, handle) { this.handlers[name] = handle; }
+      receive(name, data) {
+        this.handlers[name]?.({data: JSON.stringify(data), lastEventId: "1"});
+      }
+      close() { this.readyState = 2; }
+    };
+    let isDeleted = false;
+    const others = {problems: [], decisions: [], metrics: [], attributes: [], groups: []};
+    window.fetch = async (url) => {
+      const {pathname} = new URL(url);
+      if (pathname.endsWith("examples.json")) return new Response("[]");
+      if (!pathname.endsWith("api/insights/d-1")) return new Response(JSON.stringify(others));
+      const answer = isDeleted ? {error: {message: "no such deployment"}} : a[0];
+      return new Response(JSON.stringify(answer), {status: isDeleted ? 404 : 200});
+    };
+    live.start();
+    await waitFor(() => streams.length);
+    streams[0].receive("hello", {});
+    streams[0].receive("state", {deployment_id: "d-1", version: "1"});
+    draw(m.WritePage, {route: {parts: ["d-1"], query: new URLSearchParams()}});
+    await seen("Amend n");
+    await new Promise((each) => setTimeout(each, 300));
+    isDeleted = true;
+    live.need("health");
+    await waitFor(() => streams.length === 2);
+    streams[1].receive("hello", {});
+    streams[1].receive("present", {deployment_ids: []});
+    const found = await seen("This deployment was deleted meanwhile.");
+    live.stop();
+    remove();
+    return found;
+    """
+    insights = [{"name": "a", "text": "a = COMPUTE AVG(x)"}]
+    deployed = {"deployment_id": "d-1", "name": "n", "version": "1", "insights": insights}
+    deployed["queries"] = "a = COMPUTE AVG(x)"
+    assert call(html_page, "pages/write.js", DRAWN + body, deployed)

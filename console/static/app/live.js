@@ -203,6 +203,11 @@ function connect() {
     states.value.delete(id);
     states.changed();
   });
+  on("present", ({deployment_ids: ids}) => {
+    const present = new Set(ids);
+    for (const id of [...states.value.keys()]) if (!present.has(id)) states.value.delete(id);
+    states.changed();
+  });
   on("decision", (decision) => {
     addDecision(decision);
     decisions.changed();
