@@ -191,3 +191,40 @@ def test_editor_shows_characters_of_its_text_by_code(
     """
     lines = call(html_page, module, DRAWN + body, component, properties)
     assert f"{ESCAPED}⟨U+2068⟩⟨U+2060⟩" in lines
+
+
+def test_names_that_differ_in_spaces_differ_on_the_page(html_page: Page) -> None:
+    body = """
+    const sheet = document.createElement("link");
+    sheet.rel = "stylesheet";
+    sheet.href = "/console/style/base.css";
+    await new Promise((each) => { sheet.onload = each; document.head.append(sheet); });
+    const boxOf = (text) => {
+      draw(m.Name, {text});
+      return element.querySelector("bdi").getBoundingClientRect();
+    };
+    const names = ["a b", " a b", "a b ", "a  b"];
+    const widths = names.map((text) => Math.round(10 * boxOf(text).width));
+    element.style.width = "20px";
+    const wrapped = boxOf("a long name of a site").height;
+    element.className = "nowrap";
+    return ended([widths, wrapped, boxOf("a long name of a site").height, boxOf("a").height]);
+    """
+    (plain, *others), wrapped, unwrapped, line = call(html_page, "parts/ui.js", DRAWN + body)
+    assert all(each > plain for each in others)
+    assert wrapped > unwrapped == line
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        ({"__name__": "x", "region": 'a", host="b'}, 'x{region="a\\", host=\\"b"}'),
+        ({"__name__": "x", "region": "a", "host": "b"}, 'x{region="a", host="b"}'),
+        ({"path": "C:\\"}, '{path="C:\\\\"}'),
+        ({}, "{}"),
+    ],
+)
+def test_series_of_promql_are_named_as_promql_quotes_their_labels(
+    page: Page, labels: dict[str, str], text: str
+) -> None:
+    assert call(page, "pages/promql.js", "return m.textOf(a[0])", labels) == text

@@ -25,6 +25,9 @@ def page(module_page: Page) -> Page:
         ("\u0000\ufeff", "⟨U+0000⟩⟨U+FEFF⟩"),
         ("Zürich 東京 \U0001f68c \u2764\ufe0f", "Zürich 東京 \U0001f68c \u2764\ufe0f"),
         ("\u3164a\u00ad\U000e0041", "⟨U+3164⟩a⟨U+00AD⟩⟨U+E0041⟩"),
+        ("a\ufe0f\u180b\U000e0100", "a⟨U+FE0F⟩⟨U+180B⟩⟨U+E0100⟩"),
+        ("\u2764\ufe0f\ufe0f", "\u2764\ufe0f⟨U+FE0F⟩"),
+        (" a\u00a0b\u2009\u3000", " a⟨U+00A0⟩b⟨U+2009⟩⟨U+3000⟩"),
     ],
 )
 def test_visible_shows_characters_that_deceive(page: Page, text: str, shown: str) -> None:

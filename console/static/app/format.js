@@ -82,9 +82,10 @@ export const when = (ts) =>
 export const authorOf = ({amended_by: by, amended_at: at}) =>
   [by ? `by ${by}` : "", at ? `at ${when(at)}` : ""].filter(Boolean).join(" ");
 
-// Control characters, halves of characters, and characters that are invisible or reverse the order
-// of others. Variation selectors, which are parts of pictograms, are not among them.
-export const INVISIBLE = /(?!\p{Variation_Selector})[\p{Cc}\p{Cs}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800\ufff9-\ufffb]/gu;
+// Control characters, halves of characters, spaces except the usual one, and characters that are
+// invisible or reverse the order of others. The selector of the form of a pictogram is a part of it.
+export const INVISIBLE =
+  /(?<!\p{Extended_Pictographic})[\ufe0e\ufe0f]|(?![ \ufe0e\ufe0f])[\p{Cc}\p{Cs}\p{Default_Ignorable_Code_Point}\p{Z}\u2800\ufff9-\ufffb]/gu;
 
 /** Return a text in which invisible characters, and those that reorder others, are shown by code. */
 export const visible = (text) =>

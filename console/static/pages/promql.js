@@ -100,7 +100,7 @@ function Answer({answer}) {
 }
 
 /** Return the labels of a series as PromQL writes them. */
-function textOf({__name__: name = "", ...labels}) {
-  const parts = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
+export function textOf({__name__: name = "", ...labels}) {
+  const parts = Object.entries(labels).map(([label, value]) => `${label}=${JSON.stringify(value)}`);
   return parts.length ? `${name}{${parts.join(", ")}}` : name || "{}";
 }
