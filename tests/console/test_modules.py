@@ -34,9 +34,17 @@ def test_visible_shows_characters_that_deceive(page: Page, text: str, shown: str
     assert call(page, "app/format.js", "return m.visible(a[0])", text) == shown
 
 
-def test_lines_of_a_text_remain_lines(page: Page) -> None:
-    shown = call(page, "app/format.js", "return m.visibleLines(a[0])", "a\n\u202eb")
-    assert shown == "a\n⟨U+202E⟩b"
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\n\u202eb", "a\n⟨U+202E⟩b"),
+        ("a =\r\n\tCOMPUTE\t\u202eb\r", "a =\n\tCOMPUTE\t⟨U+202E⟩b⟨U+000D⟩"),
+    ],
+)
+def test_lines_and_tabs_of_a_text_remain(page: Page, text: str, shown: str) -> None:
+    assert call(page, "app/format.js", "return m.visibleLines(a[0])", text) == shown
+    name = call(page, "app/format.js", "return m.visible(a[0])", "\t\r\n")
+    assert name == "⟨U+0009⟩⟨U+000D⟩⟨U+000A⟩"
 
 
 @pytest.mark.parametrize(

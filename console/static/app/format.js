@@ -91,8 +91,9 @@ export const INVISIBLE =
 export const visible = (text) =>
   `${text ?? ""}`.replace(INVISIBLE, (each) => `⟨U+${pad(each.codePointAt(0).toString(16).toUpperCase(), 4)}⟩`);
 
-/** Return a text of several lines in which `visible` applies to each line. */
-export const visibleLines = (text) => `${text ?? ""}`.split("\n").map(visible).join("\n");
+/** Return a text of several lines in which `visible` applies to all but tabs and the ends of lines. */
+export const visibleLines = (text) =>
+  `${text ?? ""}`.split(/\r?\n/).map((line) => line.split("\t").map(visible).join("\t")).join("\n");
 
 /** Return the key of a result as text: "region=north, line=7"; "all": the insight has no key. */
 export function keyText(key) {
