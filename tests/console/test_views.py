@@ -298,3 +298,49 @@ def test_amendment_shows_a_deletion_that_the_stream_has_missed(html_page: Page) 
     deployed = {"deployment_id": "d-1", "name": "n", "version": "1", "insights": insights}
     deployed["queries"] = "a = COMPUTE AVG(x)"
     assert call(html_page, "pages/write.js", DRAWN + body, deployed)
+
+
+EXPLORED = """
+const later = window.setTimeout;
+window.setTimeout = (run, ms, ...rest) => later(run, ms >= 5000 ? ms / 40 : ms, ...rest);
+const pause = (ms) => new Promise((each) => later(each, ms));
+const json = (value) => new Response(JSON.stringify(value));
+let metrics = [];
+const reads = {metrics: 0, series: 0};
+const began = Date.now();
+window.fetch = async (url) => {
+  const name = new URL(url).pathname.split("/").at(-1);
+  if (name in reads) reads[name] += 1;
+  if (name === "metrics") return json({metrics, total: 0, next: null, missing_sites: []});
+  if (name !== "series") return json({attributes: [], rows: []});
+  if (reads.series > 3) return new Promise(() => {});
+  const latest = {ts: began - 1000, value: 1000 + reads.series};
+  return json({series: [{site: "s", entity: "e", latest}], next: null});
+};
+draw(m.MetricsExplorer, {metric: "x"});
+"""
+
+
+def test_values_and_ages_of_series_are_current(html_page: Page) -> None:
+    body = """
+    const isRead = [await seen("1001"), await seen("1003")];
+    const age = () => element.querySelector("tbody td:last-child").textContent;
+    const former = age();
+    return [isRead, /^[0-9.]+ s ago$/.test(former), await waitFor(() => age() !== former)];
+    """
+    found = call(html_page, "pages/metrics.js", DRAWN + EXPLORED + body)
+    assert found == [[True, True], True, True]
+
+
+def test_empty_list_of_metrics_is_read_again_and_a_full_one_is_not(html_page: Page) -> None:
+    body = """
+    const found = [await seen("No metric is known yet")];
+    metrics = [a[0]];
+    found.push(await seen("fresh"));
+    const count = reads.metrics;
+    await pause(1500);
+    return [...found, reads.metrics - count];
+    """
+    metric = {"metric": "fresh", "entity_count": 1, "sites": ["s"], "labels": {}, "group": None}
+    found = call(html_page, "pages/metrics.js", DRAWN + EXPLORED + body, metric)
+    assert found == [True, True, 0]

@@ -8,7 +8,8 @@ import {now as enablerTime} from "./clock.js";
 export const RETRY_MS = 3000;
 
 /**
- * Call `read(signal)` at once, and again every `ms` while the page is visible (0: once).
+ * Call `read(signal)` at once, and again every `ms` while the page is visible (0: once). `ms` may be
+ * a function that returns the time after an answer.
  * Returns {data, error, loading, refresh}; after an error, `data` is what was read before. What the
  * enabler could not answer is read again. `refresh` resolves after the answer.
  * `forgets`: after a change of the dependencies, `data` is null until the next answer; without it,
@@ -27,14 +28,15 @@ export function useRequest(read, ms, dependencies, forgets = false) {
       current?.abort();
       const controller = new AbortController();
       current = controller;
-      let next = ms;
+      let next = typeof ms === "function" ? 0 : ms;
       try {
         const data = await read(controller.signal);
+        if (typeof ms === "function") next = ms(data);
         if (!ended && current === controller) setState({data, error: null, loading: false});
       } catch (error) {
         if (ended || error.name === "AbortError") return;
         setState((former) => ({data: former.data, error, loading: false}));
-        if (isTemporary(error)) next = Math.max(ms, RETRY_MS);
+        if (isTemporary(error)) next = Math.max(next, RETRY_MS);
       }
       if (next > 0 && !ended && current === controller) timer = setTimeout(unlessHidden, next);
     };

@@ -4,7 +4,7 @@ import {html, useEffect, useMemo, useState} from "../vendor/interface.js";
 import {get, path, post} from "../app/api.js";
 import {now} from "../app/clock.js";
 import {ago, counted, number, visible} from "../app/format.js";
-import {useRequest, useSettled, useTitle} from "../app/hooks.js";
+import {useNow, useRequest, useSettled, useTitle} from "../app/hooks.js";
 import {inOrderOfUse} from "../app/language.js";
 import {link} from "../app/route.js";
 import {COLOURS, TimePlot} from "../parts/plot.js";
@@ -14,8 +14,16 @@ const PAGE = 60;
 /** The number of metrics that are read at once, so that those of the applications can be first. */
 const METRICS_PAGE = 300;
 
-/** Read pages of a list one after the other: {items, answer, error, isLoading, more}. */
-function usePages(read, field, dependencies) {
+/** The time (ms) after which the series are read again. */
+const SERIES_MS = 10_000;
+/** The time (ms) after which a list of metrics without an entry is read again. */
+const NO_METRICS_MS = 20_000;
+
+/**
+ * Read pages of a list one after the other: {items, answer, error, isLoading, more}.
+ * `ms(items)`: the time after which the first page is read again while it is the only one (0: never).
+ */
+function usePages(read, field, dependencies, ms) {
   const [cursor, setCursor] = useState(null);
   const [former, setFormer] = useState([]);
   useEffect(() => {
@@ -23,7 +31,8 @@ function usePages(read, field, dependencies) {
     setFormer([]);
   }, dependencies);
   const request = (signal) => read(cursor, signal).then((answer) => ({...answer, cursor}));
-  const {data: latest, error, loading} = useRequest(request, 0, [...dependencies, cursor]);
+  const period = cursor === null ? (answer) => ms(answer[field]) : 0;
+  const {data: latest, error, loading} = useRequest(request, period, [...dependencies, cursor]);
   // While a further page is read, the latest answer is the page before, which is among the former.
   const data = latest?.cursor === cursor ? latest : null;
   const items = [...former, ...(data?.[field] ?? [])];
@@ -65,7 +74,7 @@ export function conditionsOf(text) {
 export function MetricsExplorer({metric, site}) {
   const [search, setSearch] = useState("");
   const settled = useSettled(search, 250);
-  const pages = usePages((cursor, signal) => get("api/metrics", {...conditionsOf(settled), site, limit: METRICS_PAGE, cursor}, signal), "metrics", [settled, site]);
+  const pages = usePages((cursor, signal) => get("api/metrics", {...conditionsOf(settled), site, limit: METRICS_PAGE, cursor}, signal), "metrics", [settled, site], (items) => (items.length ? 0 : NO_METRICS_MS));
   const items = useMemo(() => inOrderOfUse(pages.items), [pages.items.length, pages.answer]);
   const [known, setKnown] = useState(null);
   const current = pages.items.find((each) => each.metric === metric) ?? (known?.metric === metric ? known : null);
@@ -109,7 +118,7 @@ export function MetricsExplorer({metric, site}) {
 function Metric({metric, about, site, onFilter}) {
   useTitle(visible(metric).slice(0, 80));
   const attributes = useRequest((signal) => get("api/attributes", {metric}, signal), 0, [metric]);
-  const pages = usePages((cursor, signal) => get(path`api/metrics/${metric}/series`, {site, limit: PAGE, cursor}, signal), "series", [metric, site]);
+  const pages = usePages((cursor, signal) => get(path`api/metrics/${metric}/series`, {site, limit: PAGE, cursor}, signal), "series", [metric, site], () => SERIES_MS);
   return html`
     <div class="stack">
       <${Card} title=${html`<${Name} text=${metric} />`} label="Metric" tools=${html`<a class="button small" href=${`${link("write")}?metric=${encodeURIComponent(metric)}`}>Write an insight</a>`}>
@@ -135,17 +144,24 @@ function Metric({metric, about, site, onFilter}) {
       <${Card} title="Series" flush>
         <${ErrorNotice} error=${pages.error} />
         ${!pages.isLoading && !pages.error && pages.items.length === 0 && html`<${Empty} title="No series">No node sends this metric, or its points have expired.<//>`}
-        <div class="scroll" style=${{maxHeight: "360px"}} tabindex="0" role="region" aria-label="Table of series"><table class="list dense">
-          <thead class="sticky"><tr><th>Entity</th><th>Site</th><th class="right">Latest value</th><th class="right">When</th></tr></thead>
-          <tbody>${pages.items.map((each) => html`
-            <tr key=${`${each.site} ${each.entity}`}>
-              <td class="clamp"><${Name} text=${each.entity} /></td><td><${Name} text=${each.site} /></td>
-              <td class="right">${each.latest ? number(each.latest.value) : "–"}</td>
-              <td class="right nowrap">${each.latest ? ago(each.latest.ts) : "–"}</td>
-            </tr>`)}</tbody></table></div>
+        <${SeriesTable} series=${pages.items} />
         ${pages.more && html`<div style=${{padding: "10px 14px"}}><button type="button" class="button small" onClick=${pages.more}>Show more</button></div>`}
       <//>
     </div>`;
+}
+
+/** The series with their latest values, and the ages of these at present. */
+function SeriesTable({series}) {
+  const present = useNow();
+  return html`
+    <div class="scroll" style=${{maxHeight: "360px"}} tabindex="0" role="region" aria-label="Table of series"><table class="list dense">
+      <thead class="sticky"><tr><th>Entity</th><th>Site</th><th class="right">Latest value</th><th class="right">When</th></tr></thead>
+      <tbody>${series.map((each) => html`
+        <tr key=${`${each.site} ${each.entity}`}>
+          <td class="clamp"><${Name} text=${each.entity} /></td><td><${Name} text=${each.site} /></td>
+          <td class="right">${each.latest ? number(each.latest.value) : "–"}</td>
+          <td class="right nowrap">${each.latest ? ago(each.latest.ts, present) : "–"}</td>
+        </tr>`)}</tbody></table></div>`;
 }
 
 const MINUTES = 10;
