@@ -344,3 +344,41 @@ def test_empty_list_of_metrics_is_read_again_and_a_full_one_is_not(html_page: Pa
     metric = {"metric": "fresh", "entity_count": 1, "sites": ["s"], "labels": {}, "group": None}
     found = call(html_page, "pages/metrics.js", DRAWN + EXPLORED + body, metric)
     assert found == [True, True, 0]
+
+
+DRAINED = [
+    {"name": "w1", "site": "s", "cores": 1, "cores_free": 1, "memory_mb": 1, "memory_free_mb": 1},
+    {"name": "w2", "site": "s", "cores": 1, "cores_free": 1, "memory_mb": 1, "memory_free_mb": 1,
+     "drained": True},
+]  # fmt: skip
+
+
+def test_drained_worker_has_a_badge_at_its_site(page: Page) -> None:
+    body = """
+    const former = window.fetch;
+    window.fetch = async () => new Response(JSON.stringify({metrics: []}));
+    const site = {name: "s", state: {name: "s"}, workers: a[0], fragments: [], problems: []};
+    draw(m.SiteDetails, {site, fog: {}, at: null});
+    await seen("w2");
+    const found = [...element.querySelectorAll("[aria-label=Workers] tbody tr")]
+      .map((each) => each.querySelector(".badge")?.textContent ?? "");
+    remove();
+    window.fetch = former;
+    return found;
+    """
+    assert call(page, "pages/site.js", DRAWN + body, DRAINED) == ["", "drained"]
+
+
+def test_map_states_which_workers_are_drained(page: Page) -> None:
+    body = """
+    const {sitesOf} = await import("/console/parts/fog_model.js");
+    const fog = {site_states: [{name: "s"}], nodes: a[0]};
+    draw(m.FogMap, {fog, sites: sitesOf(fog), isMap: false, chosen: "", onChoose: () => {}});
+    await waitFor(() => element.querySelector("[data-worker]"));
+    const found = [...element.querySelectorAll(".site title")].map((each) => each.textContent);
+    remove();
+    return found;
+    """
+    titles = call(page, "parts/fog_map.js", DRAWN + body, DRAINED)
+    assert titles[:2] == ["worker w1: no fragment", "worker w2, drained: no fragment"]
+    assert "2 workers, 1 drained" in titles[2]

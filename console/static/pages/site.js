@@ -54,7 +54,7 @@ function Workers({workers, chosen}) {
       <thead><tr><th>Worker</th><th>Cores used</th><th>Memory used</th></tr></thead>
       <tbody>${workers.map((each) => html`
         <tr key=${each.name}>
-          <td>${each.name === chosen ? html`<strong><${Name} text=${each.name} /></strong>` : html`<${Name} text=${each.name} />`}${each.suspected && html` <span class="badge warn">suspected</span>`}</td>
+          <td>${each.name === chosen ? html`<strong><${Name} text=${each.name} /></strong>` : html`<${Name} text=${each.name} />`}${each.suspected && html` <span class="badge warn">suspected</span>`}${each.drained && html` <span class="badge" title="An operator has drained this worker, so it receives no fragments.">drained</span>`}</td>
           <td class="nowrap"><${Bar} used=${each.cores - each.cores_free} all=${each.cores} /> ${compact(each.cores - each.cores_free)} of ${compact(each.cores)}</td>
           <td class="nowrap"><${Bar} used=${each.memory_mb - each.memory_free_mb} all=${each.memory_mb} /> ${bytes((each.memory_mb - each.memory_free_mb) * 1e6)} of ${bytes(each.memory_mb * 1e6)}</td>
         </tr>`)}</tbody></table></div>

@@ -111,10 +111,11 @@ function Site({site, at, isChosen, isSmall, hasLabel, scale, onChoose}) {
   const radius = (isSmall ? 7 : 17) * scale;
   const merges = site.fragments.filter((each) => each.kind !== "partial").length;
   const others = site.fragments.length - merges;
+  const drained = site.workers.filter((each) => each.drained).length;
   const words = [
     `site ${visible(site.name)}`,
     ...(site.problems.length ? site.problems.map((each) => each.what) : ["no problem"]),
-    `${site.workers.length} workers`,
+    `${site.workers.length} workers${drained ? `, ${drained} drained` : ""}`,
     `${site.fragments.length} fragments${site.fragments.length ? `: ${site.fragments.slice(0, 6).map((each) => each.fragment).join(", ")}` : ""}`,
   ].join("; ");
   const choose = () => onChoose(site.name);
@@ -129,7 +130,7 @@ function Site({site, at, isChosen, isSmall, hasLabel, scale, onChoose}) {
         const [x, y] = [Math.cos(angle) * (radius + 9 * scale), Math.sin(angle) * (radius + 9 * scale)];
         return html`
           <g key=${worker.name} class=${`worker ${worker.suspected ? "warn" : ""}`} transform=${`translate(${x} ${y})`} data-worker=${worker.name} data-fragments=${own.length}>
-            <title>${visible(`worker ${worker.name}: ${own.length ? own.map((each) => each.fragment).join(", ") : "no fragment"}`)}</title>
+            <title>${visible(`worker ${worker.name}${worker.drained ? ", drained" : ""}: ${own.length ? own.map((each) => each.fragment).join(", ") : "no fragment"}`)}</title>
             <circle r=${(own.length ? 8 : 5) * scale} />
             ${own.length > 0 && html`<text font-size=${10 * scale} dy=${3.6 * scale}>${own.length}</text>`}
           </g>`;
