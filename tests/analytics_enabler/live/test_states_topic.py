@@ -2,6 +2,8 @@
 
 from typing import Any, cast
 
+import msgspec
+
 from analytics.insight_models import DeploymentStatus
 from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.deployments.service import Deployments
@@ -63,3 +65,9 @@ async def test_deployments_are_present_once_the_enabler_has_read_them() -> None:
     assert events[-1] == present("d-1")
     stored.ids = ["d-1", "d-2"]
     assert names(await topic.poll()) == ["state"]
+
+
+async def test_state_has_the_time_of_the_submission() -> None:
+    topic = topic_of(Stored(["d-1"]))
+    [(_, state), *_] = await topic.poll()
+    assert msgspec.json.decode(state)["created_at"] == status()["created_at"]
