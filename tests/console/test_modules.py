@@ -508,3 +508,20 @@ def test_fog_page_shows_no_site_of_the_present_at_a_past_time(page: Page) -> Non
     """
     found = call(page, "pages/fog.js", body)
     assert found == [True, True, False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [("1.50", "1.5"), ("+Inf", "+Inf"), ("-Inf", "-Inf"), ("NaN", "NaN")]
+)
+def test_values_of_promql_that_are_not_finite_are_shown_as_promql_writes_them(
+    page: Page, value: str, shown: str
+) -> None:
+    body = """
+    const {h, render} = await import("/console/vendor/interface.js");
+    const element = document.createElementNS("http://www.w3.org/1999/xhtml", "div");
+    render(h(m.Answer, {answer: {data: {result: [{metric: {}, values: [[1, a[0]]]}]}}}), element);
+    const found = element.querySelector("tbody td.right").textContent;
+    render(null, element);
+    return found;
+    """
+    assert call(page, "pages/promql.js", body, value) == shown

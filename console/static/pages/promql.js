@@ -73,7 +73,7 @@ export function PromqlBox({query}) {
     <//>`;
 }
 
-function Answer({answer}) {
+export function Answer({answer}) {
   const series = answer.data?.result ?? [];
   const warnings = [...(answer.warnings ?? []), ...(answer.infos ?? [])];
   if (series.length === 0) return html`<${Empty} title="No series">No series matches in this range: check the name and the labels.<//>`;
@@ -95,7 +95,7 @@ function Answer({answer}) {
         const [at, value] = values[values.length - 1];
         return html`<tr key=${text}>
           <td><span class="swatch-dot" style=${{background: n < MAX_LINES ? colours.get(text) : "transparent"}}></span><${Name} text=${text} /></td>
-          <td class="right">${number(Number(value))}</td><td class="right nowrap">${dateTime(at * 1000)}</td></tr>`;
+          <td class="right">${Number.isFinite(Number(value)) ? number(Number(value)) : value}</td><td class="right nowrap">${dateTime(at * 1000)}</td></tr>`;
       })}</tbody></table></div>`;
 }
 
