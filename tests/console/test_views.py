@@ -382,3 +382,41 @@ def test_map_states_which_workers_are_drained(page: Page) -> None:
     titles = call(page, "parts/fog_map.js", DRAWN + body, DRAINED)
     assert titles[:2] == ["worker w1: no fragment", "worker w2, drained: no fragment"]
     assert "2 workers, 1 drained" in titles[2]
+
+
+HISTORY = """
+const live = await import("/console/app/live.js");
+const former = window.fetch;
+const spans = [];
+const now = Date.now();
+window.fetch = async (url) => {
+  if (!`${url}`.includes("history")) return new Response("{}");
+  const query = new URL(url).searchParams;
+  spans.push(Number(query.get("to")) - Number(query.get("from")));
+  const isRefused = a[0] && spans.length > 1;
+  const body = isRefused ? {error: {message: a[0]}} : {first: now - 60_000, last: now, changes: []};
+  return new Response(JSON.stringify(body), {status: isRefused ? 400 : 200});
+};
+live.fog.set({site_states: [{name: "s", reachable: true}]});
+draw(m.FogPage, {route: {parts: [], query: new URLSearchParams()}});
+(await waitFor(() => button("24 h"))).click();
+await waitFor(() => spans.length > 1);
+const closed = (found) => {
+  remove();
+  live.fog.set(null);
+  window.fetch = former;
+  return found;
+};
+"""
+
+
+def test_history_of_a_day_is_not_longer_than_a_day(page: Page) -> None:
+    body = "return closed(spans)"
+    hour_ms = 3_600_000
+    assert call(page, "pages/fog.js", DRAWN + HISTORY + body, "") == [hour_ms, 24 * hour_ms]
+
+
+def test_history_that_cannot_be_read_has_its_error(page: Page) -> None:
+    body = "return closed([await seen(a[0]), Boolean(button('1 h'))])"
+    message = "the history cannot be read"
+    assert call(page, "pages/fog.js", DRAWN + HISTORY + body, message) == [True, True]

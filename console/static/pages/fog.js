@@ -102,11 +102,17 @@ const SPANS = {1: 5000, 6: 30_000, 24: 120_000};
 
 function TimeSlider({at, onAt}) {
   const [hours, setHours] = useState("1");
-  const read = (signal) => get("api/fog/history", {from: enablerTime() - Number(hours) * 3_600_000, limit: 1000, newest: true}, signal);
+  const read = (signal) => {
+    // With an end: without it, the span would end a moment later, and could be longer than a day.
+    const to = Math.round(enablerTime());
+    return get("api/fog/history", {from: to - Number(hours) * 3_600_000, to, limit: 1000, newest: true}, signal);
+  };
   const history = useRequest(read, hours === "1" ? 15_000 : 0, [hours]);
   const range = history.data;
   if (!range || range.first === null || range.last === null) {
-    return html`<p class="small dim" style=${{padding: "10px 14px"}}>${history.loading ? "Loading the history …" : "There is no history of the fog yet."}</p>`;
+    return history.error
+      ? html`<${ErrorNotice} error=${history.error} />`
+      : html`<p class="small dim" style=${{padding: "10px 14px"}}>${history.loading ? "Loading the history …" : "There is no history of the fog yet."}</p>`;
   }
   const step = SPANS[hours];
   // The slider ends after whole steps, so that it shows the present at its end.
@@ -114,6 +120,7 @@ function TimeSlider({at, onAt}) {
   const share = (time) => (100 * (time - range.first)) / (now - range.first);
   const near = range.changes.filter((each) => each.at <= (at ?? now) && each.part !== "links").slice(-4).reverse();
   return html`
+    <${ErrorNotice} error=${history.error} />
     <div class="slider">
       <label for="fog-time" class="small nowrap">${at === null ? html`<span class="badge good"><span class="live-dot"></span>now</span>` : html`<strong>${dateTime(at)}</strong>`}</label>
       <div class="track">
