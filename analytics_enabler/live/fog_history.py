@@ -5,10 +5,11 @@ was removed. Every ``CHECKPOINT_MS``, all entries are stored again, in one appen
 ``CHECKPOINT``. So a view is read from the last checkpoint before its time.
 """
 
+import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby, islice
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain, groupby, islice
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -44,9 +45,13 @@ _FIGURES = {
     "site_states": ("series", "disk_free_mb"),
 }
 _REMOVED = "null"
+_CONVERTED_ROWS = 1000
 
-Rows = Iterable[tuple[int, str, str]]
-"""(time in ms, key, JSON of an entry) of each row, in the order of the stream."""
+Row = tuple[int, str, str]
+"""(time in ms, key, JSON of an entry)."""
+
+Rows = Iterable[Row]
+"""Rows in the order of the stream."""
 
 
 class FogHistory:
@@ -107,7 +112,8 @@ class FogHistory:
 
     async def at(self, time: int) -> FogSnapshot:
         """Return the view at a time (ms); raises ``NotFoundError`` if it is not stored."""
-        return snapshot_of(await self._fold(time), time)
+        rows = await self._rows(time - CHECKPOINT_MS - MAX_SILENCE_MS, time)
+        return await asyncio.to_thread(_view_at, rows, time)
 
     async def placements_at(self, time: int) -> Placements:
         """Return the placements at a time (ms); raises ``NotFoundError`` if they are not stored."""
@@ -129,36 +135,24 @@ class FogHistory:
         ``newest``: return the last ``limit`` changes instead.
         """
         rows = await self._rows(start - CHECKPOINT_MS, end)
-        found = (each for each in changes_of(rows) if each.at >= start)
-        chosen = deque(found, maxlen=limit) if newest else islice(found, limit)
-        first = min((at for at, _, _ in rows if at >= start), default=None)
-        last = max((at for at, _, _ in rows), default=None)
-        return FogChanges(first=first, last=last, changes=list(chosen))
+        return await asyncio.to_thread(changes_in, rows, start, limit, newest=newest)
 
     async def placement_changes(
         self, start: int, end: int, group: str | None, limit: int
     ) -> list[PlacementChange]:
         """Return the first ``limit`` changes of placements in the span (ms), the oldest first."""
         found = placement_changes_of(await self._rows(start - CHECKPOINT_MS, end), start, group)
-        return list(islice(found, limit))
+        return await asyncio.to_thread(list, islice(found, limit))
 
-    async def _fold(self, time: int) -> "Entries":
-        rows = await self._rows(time - CHECKPOINT_MS - MAX_SILENCE_MS, time)
-        last = max(states(rows), key=lambda each: each[0], default=None)
-        if last is None or last[0] < time - MAX_SILENCE_MS:
-            raise NotFoundError(
-                "the history of the fog has nothing of this time",
-                hint="GET /api/fog/history shows the times that it has.",
-            )
-        return last[2]
-
-    async def _rows(self, start: int, end: int) -> list[tuple[int, str, str]]:
+    async def _rows(self, start: int, end: int) -> list[Row]:
         try:
             position = await self._agent.seek(self._stream, max(start, 0))
             read = await self._agent.read(self._stream, position, min_ts=start, max_ts=end)
         except (NotFoundError, ConflictError):
             return []
-        return list(events_of(read.table))
+        # A conversion of a whole column would not give way to the event loop.
+        batches = read.table.to_batches(max_chunksize=_CONVERTED_ROWS)
+        return await asyncio.to_thread(list, chain.from_iterable(map(events_of, batches)))
 
 
 def entries_of(snapshot: FogSnapshot) -> dict[str, dict[str, Any]]:
@@ -183,7 +177,7 @@ def changed_rows(
         known = former.get(key)
         if known == entry:
             continue
-        if known is None or with_figures or _structure(key, known) != _structure(key, entry):
+        if with_figures or not _has_same_structure(key, known, entry):
             rows[key] = _json(entry)
     return rows
 
@@ -193,26 +187,43 @@ def _without_figures_of(
 ) -> dict[str, dict[str, Any]]:
     """Return the entries as they are stored, if changes of figures only are not stored."""
     return {
-        key: former[key]
-        if key in former and _structure(key, former[key]) == _structure(key, entry)
-        else entry
+        key: former[key] if _has_same_structure(key, former.get(key), entry) else entry
         for key, entry in present.items()
     }
 
 
-def _structure(key: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _has_same_structure(
+    key: str, one: Mapping[str, Any] | None, other: Mapping[str, Any] | None
+) -> bool:
+    """Return whether two versions of an entry differ at most by figures; None: no entry."""
+    if one == other:
+        return True
+    if one is None or other is None:
+        return False
     figures = _FIGURES.get(key.partition("/")[0], ())
-    return {name: value for name, value in entry.items() if name not in figures}
+    return one.keys() == other.keys() and all(
+        value == other[name] for name, value in one.items() if name not in figures
+    )
 
 
 Entries = dict[str, dict[str, Any]]
 
 
-def states(rows: Rows) -> Iterator[tuple[int, Entries | None, Entries]]:
-    """Yield (time in ms, entries before, entries after) for each append, from a checkpoint on.
+class State(NamedTuple):
+    """The entries before and after an append.
 
-    The entries before the first checkpoint are unknown (None).
+    The entries before the first checkpoint are unknown (None). ``keys`` has all keys whose entries
+    may differ.
     """
+
+    at: int
+    former: Entries | None
+    present: Entries
+    keys: Collection[str]
+
+
+def states(rows: Rows) -> Iterator[State]:
+    """Yield the state of each append, from a checkpoint on."""
     known: Entries | None = None
     for at, batch in groupby(rows, key=lambda row: row[0]):
         found = {key: text for _, key, text in batch}
@@ -225,8 +236,20 @@ def states(rows: Rows) -> Iterator[tuple[int, Entries | None, Entries]]:
                 entries.pop(key, None)
             elif "/" in key:
                 entries[key] = msgspec.json.decode(text)
-        yield at, known, entries
+        keys = {*(known or ()), *entries} if is_checkpoint else found
+        yield State(at, known, entries, keys)
         known = entries
+
+
+def _view_at(rows: Rows, time: int) -> FogSnapshot:
+    """Return the view at a time (ms); raises ``NotFoundError`` if it is not stored."""
+    last = max(states(rows), key=lambda each: each.at, default=None)
+    if last is None or last.at < time - MAX_SILENCE_MS:
+        raise NotFoundError(
+            "the history of the fog has nothing of this time",
+            hint="GET /api/fog/history shows the times that it has.",
+        )
+    return snapshot_of(last.present, time)
 
 
 def snapshot_of(entries: Entries, at: int) -> FogSnapshot:
@@ -238,19 +261,29 @@ def snapshot_of(entries: Entries, at: int) -> FogSnapshot:
     return FogSnapshot.model_validate({"sites": names, "sources": [], "at": at, **parts})
 
 
-def changes_of(rows: Rows) -> Iterator[FogChange]:
-    """Yield the changes of entries, without those of figures only."""
-    for at, former, present in states(rows):
-        if former is None:
+def changes_in(rows: list[Row], start: int, limit: int, *, newest: bool = False) -> FogChanges:
+    """Return the first ``limit`` changes from a time (ms) on, and the stored times.
+
+    ``rows``: the rows from the checkpoint before this time on. ``newest``: return the last
+    ``limit`` changes instead.
+    """
+    found = changes_of(rows, start)
+    chosen = deque(found, maxlen=limit) if newest else islice(found, limit)
+    first = min((at for at, _, _ in rows if at >= start), default=None)
+    last = max((at for at, _, _ in rows), default=None)
+    return FogChanges(first=first, last=last, changes=list(chosen))
+
+
+def changes_of(rows: Rows, start: int) -> Iterator[FogChange]:
+    """Yield the changes of entries from a time (ms) on, without those of figures only."""
+    for at, former, present, keys in states(rows):
+        if former is None or at < start:
             continue
-        for key in sorted({*former, *present}):
+        for key in sorted(keys):
             before, after = former.get(key), present.get(key)
-            if before is not None and after is not None:
-                if _structure(key, before) == _structure(key, after):
-                    continue
-                change = "changed"
-            else:
-                change = "added" if before is None else "removed"
+            if _has_same_structure(key, before, after):
+                continue
+            change = "added" if before is None else "removed" if after is None else "changed"
             part, _, names = key.partition("/")
             shown = [str(name) for name in msgspec.json.decode(names) if name is not None]
             yield FogChange(at=at, part=part, names=shown, change=change)
@@ -261,7 +294,8 @@ def placement_changes_of(rows: Rows, start: int, group: str | None) -> Iterator[
 
     ``group``: only the tasks of this group.
     """
-    for at, former, present in states(rows):
+    fragments = (row for row in rows if row[1] == CHECKPOINT or row[1].startswith("fragments/"))
+    for at, former, present, _ in states(fragments):
         if former is None or at < start:
             continue
         before, after = _nodes(former), _nodes(present)
@@ -272,12 +306,8 @@ def placement_changes_of(rows: Rows, start: int, group: str | None) -> Iterator[
 
 
 def _nodes(entries: Entries) -> dict[tuple[str, str], str | None]:
-    """Return (group, task) -> node."""
-    return {
-        (entry["group"], entry["task"]): entry["node"]
-        for key, entry in entries.items()
-        if key.startswith("fragments/")
-    }
+    """Return (group, task) -> node of fragments."""
+    return {(entry["group"], entry["task"]): entry["node"] for entry in entries.values()}
 
 
 def _json(value: Any) -> str:

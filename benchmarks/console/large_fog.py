@@ -15,6 +15,8 @@ from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 from starlette.routing import Mount
 
+from analytics.fog_models import FogChanges, FogSnapshot
+from analytics_enabler.live.fog_history import CHECKPOINT, Row, changes_in, entries_of
 from console.pages import pages
 from tests.command_line.test_top import FRAGMENT, NODE, SITE, deployment, health
 
@@ -80,6 +82,20 @@ def fog() -> dict[str, Any]:
     }
 
 
+def history_rows(view: dict[str, Any], start: int) -> list[Row]:
+    """Return the stored history of an hour from ``start`` (ms) on; a fragment moves every 5 s."""
+    entries = entries_of(FogSnapshot.model_validate(view))
+    texts = {key: json.dumps(entry) for key, entry in entries.items()}
+    fragments = [(key, entry) for key, entry in entries.items() if key.startswith("fragments/")]
+    rows: list[Row] = []
+    for n, at in enumerate(range(start, start + 3_600_000, 5000)):
+        if n % 360 == 0:
+            rows += [(at, CHECKPOINT, "{}"), *((at, *each) for each in texts.items())]
+        key, entry = fragments[n % len(fragments)]
+        rows.append((at, key, json.dumps({**entry, "node": f"worker-{n % SITES}-moved"})))
+    return rows
+
+
 def results(ts: int) -> list[dict[str, Any]]:
     """Return a result of each key at a time."""
     return [
@@ -96,6 +112,8 @@ def results(ts: int) -> list[dict[str, Any]]:
 def create_app() -> FastAPI:
     """Return the application."""
     app, view = FastAPI(), fog()
+    begin = now() - 3_600_000
+    stored_rows = history_rows(view, begin)
     shown = deployment() | {"placement": [], "decisions": [], "ended": [], "domain": "all"}
 
     @app.get("/api/session")
@@ -113,8 +131,8 @@ def create_app() -> FastAPI:
         return {"results": [each for ts in ticks for each in results(ts)], "next": ""}
 
     @app.get("/api/fog/history")
-    def history() -> Any:
-        return {"first": now() - 3_600_000, "last": now(), "changes": []}
+    def history(limit: int = 1000, newest: bool = False) -> FogChanges:
+        return changes_in(stored_rows, begin, limit, newest=newest)
 
     @app.get("/api/fog")
     def snapshot() -> Any:
