@@ -36,13 +36,31 @@ SchedulerName = Annotated[
 ]
 
 
-Time = Annotated[int | None, Query(ge=0, le=MAX_TIMESTAMP_MS)]
 At = Annotated[
     int | None,
     Query(ge=0, le=MAX_TIMESTAMP_MS, description="An earlier time, in ms since the epoch."),
 ]
-Start = Annotated[Time, Query(alias="from")]
-End = Annotated[Time, Query(alias="to")]
+Start = Annotated[
+    int | None,
+    Query(
+        alias="from",
+        ge=0,
+        le=MAX_TIMESTAMP_MS,
+        description=(
+            "The first time, in ms since the epoch; by default an hour before `to`. Without `to`, "
+            "a time more than a day ago counts as a day ago, and a time in the future as now."
+        ),
+    ),
+]
+End = Annotated[
+    int | None,
+    Query(
+        alias="to",
+        ge=0,
+        le=MAX_TIMESTAMP_MS,
+        description="The last time, in ms since the epoch; by default now.",
+    ),
+]
 Group = Annotated[str | None, Query(description="Only the fragments of this group.")]
 Limit = Annotated[int, Query(ge=1, le=10_000, description="The maximum number of changes.")]
 
@@ -50,8 +68,19 @@ MAX_SPAN_MS = 24 * 3_600_000
 """The maximum length (ms) of a span of the history that one request reads."""
 
 
-def _span(start: int | None, end: int | None, now: int) -> tuple[int, int]:
-    """Return (first, last) time of a span, by default of the last hour."""
+def history_span(start: int | None, end: int | None, now: int) -> tuple[int, int]:
+    """Return (first, last) time of a span, by default of the last hour.
+
+    Without an end, the start is limited to the last day, since the clock of the client and the
+    duration of the request are unknown. Raises ``InvalidRequestError`` if a span with both ends is
+    longer than a day or negative.
+
+    >>> day = 24 * 3_600_000
+    >>> history_span(5, None, day + 7), history_span(day + 9, None, day + 7)
+    ((7, 86400007), (86400007, 86400007))
+    """
+    if end is None and start is not None:
+        start = min(max(start, now - MAX_SPAN_MS), now)
     end = now if end is None else end
     start = max(0, end - 3_600_000) if start is None else start
     if not 0 <= end - start <= MAX_SPAN_MS:
@@ -130,7 +159,7 @@ def placements_router(
         ] = False,
     ) -> FogChanges:
         """List the changes of the fog in a span, by default the last hour, and its stored times."""
-        span = _span(start, end, clock())
+        span = history_span(start, end, clock())
         return await history.changes(*span, limit, newest=newest)
 
     @router.get("/placements")
@@ -151,7 +180,7 @@ def placements_router(
 
         The default span is the last hour.
         """
-        span = _span(start, end, clock())
+        span = history_span(start, end, clock())
         return PlacementChanges(changes=await history.placement_changes(*span, group, limit))
 
     @router.post("/placements/plan", openapi_extra=BODY_DOCUMENTATION)
