@@ -19,7 +19,7 @@ MEDIA_TYPES: Mapping[FileFormat, str] = {
 }
 
 _GROUP_ROWS = 10_000
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """The beginnings of texts that spreadsheets evaluate."""
 
 SCHEMA = pa.schema(
@@ -48,8 +48,8 @@ def export(rows: Iterable[Mapping[str, Any]], form: FileFormat) -> bytes:
 
     A CSV file has further columns, so that spreadsheets can read it: ``time``, the ``ts`` in ISO
     8601 (UTC), and a column for each attribute of the keys. An attribute with the name of another
-    column has the prefix ``key.``. A name of an attribute, and a text in its column, that a
-    spreadsheet would take for a formula begins with an apostrophe. Lists are JSON.
+    column has the prefix ``key.``. An apostrophe precedes a name of an attribute, and a text in its
+    column or in ``text``, that a spreadsheet would take for a formula. Lists are JSON.
     """
     if form == "parquet":
         flat = ({**row, "key": _json(row["key"])} for row in rows)
@@ -73,7 +73,7 @@ def _csv(rows: list[Mapping[str, Any]]) -> str:
             [
                 row["insight"],
                 _iso(row["ts"]),
-                *(_attribute(key.get(name)) for name in attributes),
+                *(_cell(key.get(name)) for name in attributes),
                 *(_cell(fields.get(name)) for name in SCHEMA.names[1:]),
             ]
         )
@@ -95,15 +95,6 @@ def _titles(attributes: Collection[str]) -> list[str]:
     return titles
 
 
-def _attribute(value: Any) -> Any:
-    """Return the cell of an attribute.
-
-    >>> _attribute("=1+1"), _attribute("north"), _attribute(-1.5), _attribute(True)
-    ("'=1+1", 'north', -1.5, 'true')
-    """
-    return _no_formula(value) if isinstance(value, str) else _cell(value)
-
-
 def _no_formula(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
@@ -122,6 +113,13 @@ def _iso(ts: int) -> str:
 
 
 def _cell(value: Any) -> Any:
+    """Return the cell of a value.
+
+    >>> _cell("=1+1"), _cell("north"), _cell(-1.5), _cell(True), _cell(["a"]), _cell([])
+    ("'=1+1", 'north', -1.5, 'true', '["a"]', '')
+    """
+    if isinstance(value, str):
+        return _no_formula(value)
     if isinstance(value, bool):
         return _json(value)
     if isinstance(value, list):

@@ -25,7 +25,7 @@ ROWS = [
 ]
 
 
-def test_csv_has_all_columns_and_exact_texts() -> None:
+def test_csv_has_all_columns() -> None:
     header, first, second = csv.reader(io.StringIO(export(ROWS, "csv").decode()))
     assert header == ["insight", "time", "node", *SCHEMA.names[1:]]
     found = dict(zip(header, first, strict=True))
@@ -34,7 +34,7 @@ def test_csv_has_all_columns_and_exact_texts() -> None:
     assert json.loads(found["missing"]) == ["edge", "far"]
     assert (found["time"], found["node"]) == ("1970-01-01T00:00:00.001Z", 'n,"1"\n<b>')
     other = dict(zip(header, second, strict=True))
-    assert (other["text"], other["node"]) == ("=1+1", "")
+    assert (other["text"], other["node"]) == ("'=1+1", "")
 
 
 def test_csv_names_attributes_apart_from_other_columns() -> None:
@@ -44,7 +44,22 @@ def test_csv_names_attributes_apart_from_other_columns() -> None:
     assert (found["key.value"], found["key.time"], found["value"]) == ("v", "true", "0.1")
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1+1", "\r=1+1"])
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1+1", "\r=1+1", "\n=1+1"]
+FORMULAS += ["＝1+1", "＋1", "－1", "＠SUM(A1)"]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_csv_has_no_formula_in_texts_of_senders(formula: str) -> None:
+    row = {**ROWS[0], "key": {"node": formula}, "value": -1.5, "text": formula}
+    header, cells = csv.reader(io.StringIO(export([row], "csv").decode(), newline=""))
+    found = dict(zip(header, cells, strict=True))
+    assert (found["node"], found["text"]) == (f"'{formula}", f"'{formula}")
+    assert (json.loads(found["key"]), found["value"]) == (row["key"], "-1.5")
+    [stored] = pq.read_table(pa.BufferReader(export([row], "parquet"))).to_pylist()
+    assert stored["text"] == formula
+
+
+@pytest.mark.parametrize("name", FORMULAS)
 def test_csv_has_no_formula_in_its_header(name: str) -> None:
     row = {**ROWS[0], "key": {name: "=2+2", f"'{name}": "other"}}
     header, cells = csv.reader(io.StringIO(export([row], "csv").decode(), newline=""))
