@@ -1,8 +1,11 @@
 """What the commands that use an enabler share: options, the client, input and output."""
 
+import re
 import sys
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -78,9 +81,36 @@ def _decoded(data: bytes, origin: str) -> str:
         raise typer.BadParameter(f"{origin} is not text in UTF-8: {error}") from None
 
 
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""The characters without a shape that ``str.isprintable`` accepts, such as variation selectors."""
+
+_EMOJI_STYLES = "\ufe0e\ufe0f"
+_EMOJIS = "‼⁉ℹ↔◻◼◽◾⤴⤵〰〽"
+"""The emojis that are not in the category of symbols."""
+
+
 def visible(text: str) -> str:
-    """Return a text with a sign for each control character, which could control the terminal."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    """Return a text in which characters that are invisible, or control the terminal, are codes.
+
+    Such characters are control characters, characters that reorder others, spaces except U+0020,
+    and variation selectors except those of an emoji.
+
+    >>> visible("a\\x1b[2J"), visible("north\\u00a0"), visible("north\\ufe0f")
+    ('a⟨U+001B⟩[2J', 'north⟨U+00A0⟩', 'north⟨U+FE0F⟩')
+    """
+    return "".join(
+        char if _is_visible(char, former) else f"⟨U+{ord(char):04X}⟩"
+        for former, char in pairwise(f" {text}")
+    )
+
+
+def _is_visible(char: str, former: str) -> bool:
+    if char in _EMOJI_STYLES:
+        is_symbol = unicodedata.category(former) == "So" and not _BLANK.match(former)
+        return is_symbol or former in _EMOJIS
+    return char.isprintable() and not _BLANK.match(char)
 
 
 def _fail(error: MistbowError) -> NoReturn:
