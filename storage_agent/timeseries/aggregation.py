@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterable
+from functools import partial
 
 import msgspec
 import pyarrow as pa
@@ -15,8 +16,10 @@ from storage_agent.membership.scatter_gather import ScatterRequest, scatter
 from storage_agent.series import Series
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.history import History
+from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.multi_site_get import ReplicaReads
 from storage_agent.timeseries.point_queries import name_set, select_series, time_range
+from storage_agent.timeseries.selection import SeriesSelection
 
 
 class AggregateState(msgspec.Struct, frozen=True):
@@ -59,7 +62,7 @@ class Aggregation:
         times = time_range(body)
         series = await select_series(self._catalogue, body)
         if times is None:
-            return _state_of(pa.array(series.value[series.has_latest]))
+            return await in_thread_if_many(len(series), partial(_latest_state, series))
         reasons: list[str] = []
         state = await aggregate_range(self._history, series, *times, missing=reasons)
         missing = tuple(Missing(self._node, reason) for reason in reasons)
@@ -80,8 +83,13 @@ async def aggregate_range(
     state = AggregateState()
     batches = history.batches(series, start, end, columns=("value",), missing=missing)
     async for batch in batches:
-        state = merge((state, _state_of(batch["value"])))
+        found = await in_thread_if_many(batch.num_rows, partial(_state_of, batch["value"]))
+        state = merge((state, found))
     return state
+
+
+def _latest_state(series: SeriesSelection) -> AggregateState:
+    return _state_of(pa.array(series.value[series.has_latest]))
 
 
 def _state_of(column: pa.Array) -> AggregateState:

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import msgspec
+import pyarrow as pa
 import pytest
 
 from mistbow.client.agent import AgentClient
@@ -22,6 +23,8 @@ from mistbow.client.agent_model import Point
 from mistbow.runtime import slices
 from storage_agent.http.accept import ARROW, LINES
 from storage_agent.settings import AgentSettings
+from storage_agent.timeseries import aggregation
+from storage_agent.timeseries.aggregation import AggregateState
 from tests.storage_agent.conftest import ManualClock
 from tests.support.agents import running_agent
 from tests.support.conditions import eventually
@@ -163,6 +166,27 @@ def test_no_callback_passes_over_all_series(
     client.close()
     too_many = [(name, *found) for name, found in most.items() if found[0] > _MAX_LINES]
     assert not too_many, "\n".join(map(str, too_many))
+
+
+@pytest.mark.parametrize("latest", [True, False])
+def test_many_points_are_aggregated_in_a_thread(
+    url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, latest: bool
+) -> None:
+    client = AgentClient(url)
+    client.put([Point("m", f"e{n}", clock.now, 1.0) for n in range(5000)])
+    threads = []
+
+    def state_of(column: pa.Array) -> AggregateState:
+        threads.append(threading.current_thread().name)
+        return aggregate(column)
+
+    aggregate = aggregation._state_of
+    monkeypatch.setattr(aggregation, "_state_of", state_of)
+    answer = httpx.post(f"{url}/query", json={"agg": "sum", "latest": latest})
+    assert answer.json()["value"] == 5000
+    assert all(name.startswith("work") for name in threads), threads
+    assert threads
+    client.close()
 
 
 def large_bodies() -> Iterator[tuple[str, str, bytes]]:
