@@ -151,7 +151,7 @@ async def test_event_loop_continues_while_the_history_is_read(call: Any) -> None
         await asyncio.sleep(0)
         turns += 1
     await reading
-    assert turns > 10
+    assert turns > 2  # 1: the whole call was one turn of the loop
 
 
 def test_enabler_shows_what_the_fog_looked_like(
