@@ -31,6 +31,12 @@ _MAX_HEAD_BYTES = 64 * 2**10
 _MAX_PARSED_URL_BYTES = 2**16 - 1
 """The length of a URL beyond which the parser raises an error."""
 
+_COUNTED_BYTES = 2 * 2**10
+"""The size of the parts in which the bodies are parsed whose trailers and extensions are counted.
+
+The parser reports data without its position, so the count is too small by up to two such parts.
+"""
+
 _MAX_COALESCED_BYTES = 8 * 2**10
 _HEAD_TIMEOUT_S = 20.0
 _READER_TIMEOUT_S = 30.0
@@ -166,6 +172,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _reader_timer: asyncio.TimerHandle | None = None
     _half_closed_timer: asyncio.TimerHandle | None = None
     _body_is_open = False
+    _is_chunked = False
     _rest_timer: asyncio.TimerHandle | None = None
     _rest_bytes = 0
     """The bytes of an answered request that may still be received, if there is a timer."""
@@ -246,20 +253,13 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._rest_bytes < 0:
                 self.transport.close()
                 return
-        if self._is_rejected:
-            return
-        self._bytes_without_data += len(data)
-        super().data_received(data)
-        if self._bytes_without_data > _MAX_HEAD_BYTES + len(data) and not self._head_is_open:
-            # The parser would collect a trailer in memory until its end.
-            self._reject(_TRAILER_TOO_LARGE)
-        if self._head_is_open:
-            # Most heads are received at once, and need no timer.
-            if self._head_timer is None:
-                self._start_head_timer()
-            self._head_bytes += len(data)
-            if self._head_bytes > _MAX_HEAD_BYTES:
-                self._reject(_TOO_LARGE)
+        rest = memoryview(data)
+        while rest and not self._is_rejected:
+            # Only a body in chunks has parts that are no data, whose bytes are counted.
+            is_counted = self._is_chunked or not self._body_is_open
+            size = _COUNTED_BYTES if is_counted else len(rest)
+            self._parse(rest[:size])
+            rest = rest[size:]
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -299,6 +299,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self.url.startswith(b"/") and not self._has_own_target():
             self._reject(_FOREIGN_TARGET)
             raise HttpParserError(_FOREIGN_TARGET.message)
+        self._is_chunked = b"transfer-encoding" in dict(self.headers)
         super().on_headers_complete()
         # The task of the request starts later; the cycle of a later request may replace this one.
         cycle = self.cycle
@@ -323,6 +324,20 @@ class BoundedProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         self._cancel_reader_timer()
         super().resume_writing()
+
+    def _parse(self, data: memoryview) -> None:
+        self._bytes_without_data += len(data)
+        super().data_received(cast("bytes", data))
+        if self._bytes_without_data > _MAX_HEAD_BYTES and not self._head_is_open:
+            # The parser would collect a trailer in memory until its end.
+            self._reject(_TRAILER_TOO_LARGE)
+        if self._head_is_open:
+            # Most heads are received at once, and need no timer.
+            if self._head_timer is None:
+                self._start_head_timer()
+            self._head_bytes += len(data)
+            if self._head_bytes > _MAX_HEAD_BYTES:
+                self._reject(_TOO_LARGE)
 
     def _has_tls(self) -> bool:
         return self.transport.get_extra_info("sslcontext") is not None

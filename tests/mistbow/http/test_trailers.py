@@ -8,8 +8,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from fastapi import Request
 from pydantic import SecretStr
 
+from mistbow.auth.rules import requires
 from mistbow.http.protocol import BoundedProtocol
 from mistbow.service import create_service
 from storage_agent.settings import AgentSettings
@@ -28,7 +30,14 @@ async def _ready() -> list[str]:
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[tuple[str, int]]:
     settings = AgentSettings(home=tmp_path, token=SecretStr(OWN))
-    with served(create_service("test", settings, readiness=_ready), http=BoundedProtocol) as url:
+    app = create_service("test", settings, readiness=_ready)
+
+    @app.post("/body")
+    @requires("ingest")
+    async def body(request: Request) -> int:
+        return len(await request.body())
+
+    with served(app, http=BoundedProtocol) as url:
         host = urlsplit(url)
         yield "127.0.0.1", host.port or 0
 
@@ -66,3 +75,34 @@ def test_endless_trailer_or_extension_of_a_chunk_closes_the_connection(
                 client.sendall(bytes([120]) * 2**16)
                 sent += 2**16
     assert sent < 20 * 2**20
+
+
+def _body(size: int, kind: str) -> str:
+    """Return a body of 600 bytes in chunks, with ``size`` bytes at one place that are no data."""
+    chunks = [f"258{';x=' + 'y' * size if kind == 'extension' else ''}\r\n{'z' * 600}\r\n0\r\n"]
+    if kind == "trailer":
+        chunks.append(f"X: {'y' * size}\r\n")
+    elif kind == "trailers":
+        chunks += [f"X-{number}: {'y' * 992}\r\n" for number in range(size // 1000)]
+    return "".join([*chunks, "\r\n"])
+
+
+@pytest.mark.parametrize("kind", ["extension", "trailer", "trailers"])
+@pytest.mark.parametrize(
+    ("size", "status"), [(60_000, "200"), (70_000, "431"), (200_000, "431"), (900_000, "431")]
+)
+def test_parts_of_a_body_that_are_no_data_have_at_most_64_kib(
+    address: tuple[str, int], kind: str, size: int, status: str
+) -> None:
+    more = CHUNKED + LOGIN + "Connection: close\r\n"
+    head = HEAD.format(path="/body", host=f"127.0.0.1:{address[1]}", more=more)
+    request = head.replace("GET", "POST") + _body(size, kind)
+    assert re.findall(rb"HTTP/1.1 (\d+) ", _send(address, request)) == [status.encode()]
+
+
+def test_extensions_with_data_between_them_have_64_kib_each(address: tuple[str, int]) -> None:
+    more = CHUNKED + LOGIN + "Connection: close\r\n"
+    head = HEAD.format(path="/body", host=f"127.0.0.1:{address[1]}", more=more)
+    chunks = f"1000;x={'y' * 30_000}\r\n{'z' * 4096}\r\n" * 20
+    answer = _send(address, head.replace("GET", "POST") + chunks + "0\r\n\r\n")
+    assert answer.endswith(b"\r\n\r\n81920")
