@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -26,6 +26,7 @@ from storage_agent.http.decode import decode_beside
 from storage_agent.http.points import PutBody
 from storage_agent.ingest.mqtt_limits import MessageQueue, bound_packets
 from storage_agent.ingest.payloads import BadMessageError, MessagePoints, parse_message
+from storage_agent.log_limit import LogLimit
 from storage_agent.mqtt_topics import template_of
 from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
@@ -42,7 +43,6 @@ _KEEPALIVE_S = 15
 _MAX_BACKOFF_S = 5.0
 _STABLE_S = 60.0
 """The minimum duration (s) of a connection that resets the pauses between connections."""
-_LOG_INTERVAL_S = 10.0
 _MAX_TOPIC_LENGTH = 200
 
 
@@ -212,24 +212,20 @@ def start_bridge(sink: PointSink, settings: AgentSettings, clock: Clock) -> Mqtt
 
 @dataclass(slots=True)
 class _RejectionLog:
-    """Logs rejected messages: at most one message in each interval of ``_LOG_INTERVAL_S``."""
+    """Logs rejected messages, at most one in each interval of the limit."""
 
-    last_logged: float = -_LOG_INTERVAL_S
-    suppressed: int = 0
+    limit: LogLimit = field(default_factory=LogLimit)
 
     def log(self, topic: str, reason: str, problem: str) -> None:
         """Log a rejected message; if another was logged shortly before, only count the message."""
-        if time.monotonic() - self.last_logged < _LOG_INTERVAL_S:
-            self.suppressed += 1
-            return
-        log.warning(
-            "mqtt_message_rejected",
-            topic=topic[:_MAX_TOPIC_LENGTH],
-            reason=reason,
-            problem=problem,
-            suppressed=self.suppressed,
-        )
-        self.last_logged, self.suppressed = time.monotonic(), 0
+        if (suppressed := self.limit.permit()) is not None:
+            log.warning(
+                "mqtt_message_rejected",
+                topic=topic[:_MAX_TOPIC_LENGTH],
+                reason=reason,
+                problem=problem,
+                suppressed=suppressed,
+            )
 
 
 def _client(broker: SplitResult, settings: AgentSettings) -> aiomqtt.Client:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from mistbow.errors import StorageFullError, UnavailableError
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
+from storage_agent.log_limit import LogLimit
 from storage_agent.request_key import RequestKey
 from storage_agent.store_and_forward.spool_file import (
     SpooledBody,
@@ -37,6 +38,7 @@ class Spool:
         self._file = SpoolFile(path)
         self._max_bytes = max_bytes
         self._opened_once = False
+        self._log_limit = LogLimit()
         # The file is created with the first body: most agents never need it.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="spool")
 
@@ -147,7 +149,9 @@ class Spool:
             return await loop.run_in_executor(self._thread, attempt)
         except (sqlite3.Error, OSError) as error:
             hint = "Check the disk of this node, and the owner of the file, and try again."
-            log.warning("spool_io_failed", error=str(error), hint=hint)
+            # On a full disk, each request fails.
+            if (suppressed := self._log_limit.permit()) is not None:
+                log.warning("spool_io_failed", error=str(error), hint=hint, suppressed=suppressed)
             raise UnavailableError(
                 f"the spool {self._file.path} cannot be read or written: {error}", hint=hint
             ) from error
