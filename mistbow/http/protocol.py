@@ -173,6 +173,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _half_closed_timer: asyncio.TimerHandle | None = None
     _body_is_open = False
     _is_chunked = False
+    _is_upgrade = False
     _rest_timer: asyncio.TimerHandle | None = None
     _rest_bytes = 0
     """The bytes of an answered request that may still be received, if there is a timer."""
@@ -253,8 +254,9 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._rest_bytes < 0:
                 self.transport.close()
                 return
+        self._is_upgrade = False
         rest = memoryview(data)
-        while rest and not self._is_rejected:
+        while rest and not self._is_rejected and not self._is_upgrade:
             # Only a body in chunks has parts that are no data, whose bytes are counted.
             is_counted = self._is_chunked or not self._body_is_open
             size = _COUNTED_BYTES if is_counted else len(rest)
@@ -315,7 +317,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._reject(_TOO_LARGE if is_too_long else _INVALID)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Log nothing: a request for a WebSocket is answered as any other request."""
+        """Log nothing: a request for a WebSocket is answered as any other request.
+
+        What the same read has brought after its head is no request.
+        """
+        self._is_upgrade = True
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -343,6 +343,19 @@ def test_request_for_a_websocket_is_answered_without_advice_in_the_log(
     assert "pip install" not in caplog.text
 
 
+def test_data_beside_a_request_for_another_protocol_is_no_request(bounded: str) -> None:
+    upgrade = (
+        b"GET /count HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    )
+    last = b"GET /count HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", httpx.URL(bounded).port or 0), 10) as connection:
+        connection.sendall(upgrade + b"no HTTP" * 1000)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        connection.sendall(last)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
 def test_request_line_that_is_too_long_is_answered_431(bounded: str) -> None:
     answer = answer_to(bounded, b"GET /count?%b HTTP/1.1\r\n\r\n" % (b"x" * 66_000))
     assert answer.startswith(b"HTTP/1.1 431")
