@@ -332,6 +332,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def _parse(self, data: memoryview) -> None:
+        is_of_head = self._head_is_open
         self._bytes_without_data += len(data)
         super().data_received(cast("bytes", data))
         if self._bytes_without_data > _MAX_HEAD_BYTES and not self._head_is_open:
@@ -341,7 +342,8 @@ class BoundedProtocol(HttpToolsProtocol):
             # Most heads are received at once, and need no timer.
             if self._head_timer is None:
                 self._start_head_timer()
-            self._head_bytes += len(data)
+            # A head that has begun here may follow a body.
+            self._head_bytes += len(data) if is_of_head else 0
             if self._head_bytes > _MAX_HEAD_BYTES:
                 self._reject(_TOO_LARGE)
 

@@ -356,6 +356,13 @@ def test_data_beside_a_request_for_another_protocol_is_no_request(bounded: str) 
     assert answer.startswith(b"HTTP/1.1 200")
 
 
+def test_body_does_not_count_as_head_of_the_request_that_follows(bounded: str) -> None:
+    first = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
+    last = b"GET /count HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    answers = answer_to(bounded, first + bytes(100_000) + last[:30], last[30:])
+    assert answers.count(b"HTTP/1.1 200") == 2
+
+
 def test_request_line_that_is_too_long_is_answered_431(bounded: str) -> None:
     answer = answer_to(bounded, b"GET /count?%b HTTP/1.1\r\n\r\n" % (b"x" * 66_000))
     assert answer.startswith(b"HTTP/1.1 431")
