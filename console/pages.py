@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import cast
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
-from starlette.responses import FileResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -25,13 +28,17 @@ _HEADERS = {
     # The browser asks whether a file has changed, so an upgrade needs no new names of files.
     "Cache-Control": "no-cache",
 }
+_CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
 def pages() -> Mapping[str, ASGIApp]:
     """Return path -> application: the start page, and the files below ``/console``."""
     folder = static_folder()
     # An application of its own answers 404 for what is no file.
-    served = Starlette(routes=[Mount("/", StaticFiles(directory=folder))])
+    served = Starlette(
+        routes=[Mount("/", StaticFiles(directory=folder))],
+        exception_handlers={HTTPException: _answer_error},
+    )
     return {"/": _Guarded(_start_page), "/console": _Guarded(served)}
 
 
@@ -42,6 +49,16 @@ def static_folder() -> Path:
 
 async def _start_page(scope: Scope, receive: Receive, send: Send) -> None:
     await FileResponse(static_folder() / "index.html")(scope, receive, send)
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    """Answer an error in the form of all errors of the REST API."""
+    refused = cast("HTTPException", error)
+    path, status = request.url.path, refused.status_code
+    message = f"the console has no file {path}" if status == 404 else f"{path}: {refused.detail}"
+    code = _CODES.get(status, "invalid_request")
+    body = {"error": {"code": code, "message": message}, "result": "ERROR", "message": message}
+    return JSONResponse(body, status, refused.headers)
 
 
 class _Guarded:

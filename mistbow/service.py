@@ -113,6 +113,8 @@ def create_service(
         dependencies=[Depends(authorize), Depends(reject_repeated_parameters)],
         docs_url=None,
         redoc_url=None,
+        # Clients that do not follow a redirect would take it for the answer.
+        redirect_slashes=False,
         # FastAPI would check at each request whether telemetry is configured.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
@@ -376,10 +378,11 @@ def _routing_error(request: Request, error: HTTPException) -> MistbowError:
     """Return the error of a request that has no route, in place of Starlette's own."""
     path, status = request.scope["path"], error.status_code
     if status == 404:
+        without_slash = "Omit the / at the end. " if path.endswith("/") and path != "/" else ""
         return of_status(
             status,
             f"the service has no route {path}",
-            hint="The service's /docs lists its routes.",
+            hint=f"{without_slash}The service's /docs lists its routes.",
         )
     if status == 405:
         return of_status(

@@ -40,6 +40,29 @@ async def test_files_outside_the_folder_are_not_served(path: str) -> None:
     assert (await get(path)).status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/console/", 404, "not_found"),
+        ("GET", "/console/nothing.js", 404, "not_found"),
+        ("POST", "/console/app/main.js", 405, "method_not_allowed"),
+    ],
+)
+async def test_error_has_the_form_of_all_errors(
+    method: str, path: str, status: int, code: str
+) -> None:
+    answer = await get(path, method)
+    body = answer.json()
+    assert (answer.status_code, body["error"]["code"], body["result"]) == (status, code, "ERROR")
+    assert path in body["message"]
+    assert body["message"] == body["error"]["message"]
+
+
+async def test_path_of_the_console_redirects_to_its_folder() -> None:
+    answer = await get("/console")
+    assert (answer.status_code, answer.headers["location"]) == (307, "http://enabler/console/")
+
+
 async def test_page_is_not_stored_without_asking_for_changes() -> None:
     assert (await get("/")).headers["cache-control"] == "no-cache"
     assert (await get("/", "HEAD")).status_code == 200
