@@ -30,8 +30,9 @@ def test_two_versions_of_the_example_package_are_called_side_by_side(
     found = installed()
     assert found.problems == {}
     assert [(each.name, each.version, each.metrics) for each in found.operators] == [
-        ("GAP", "1.0", 2), ("IPTOCOUNTRY", "1.0", 0), ("LEGALCOUNTRIES", "1.0", 0),
-        ("LETTERS", "1.0", 0), ("TRIMMED_MEAN", "1.0", 1), ("TRIMMED_MEAN", "2.0", 1),
+        ("ACCEPTEDCOSTS", "1.0", 0), ("GAP", "1.0", 2), ("IPTOCOUNTRY", "1.0", 0),
+        ("LEGALCOUNTRIES", "1.0", 0), ("LETTERS", "1.0", 0), ("TRIMMED_MEAN", "1.0", 1),
+        ("TRIMMED_MEAN", "2.0", 1),
     ]  # fmt: skip
     newest = found.newest("TRIMMED_MEAN")
     assert newest is not None
