@@ -269,7 +269,8 @@ def test_amendment_shows_a_deletion_that_the_stream_has_missed(html_page: Page) 
       close() { this.readyState = 2; }
     };
     let isDeleted = false;
-    const others = {problems: [], decisions: [], metrics: [], attributes: [], groups: []};
+    const others = {problems: [], decisions: [], metrics: [], attributes: [], results: []};
+    others.insights = [];
     window.fetch = async (url) => {
       const {pathname} = new URL(url);
       if (pathname.endsWith("examples.json")) return new Response("[]");
