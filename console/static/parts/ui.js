@@ -79,8 +79,8 @@ export const Empty = ({title, children}) => html`<div class="empty"><h3>${title}
 export function ErrorNotice({error}) {
   if (!error) return null;
   return html`<div class="notice bad" role="alert">
-    <bdi class="name">${visibleLines(error.message)}</bdi>
-    ${error.hint && html`<div class="hint"><bdi class="name">${visibleLines(error.hint)}</bdi></div>`}
+    <bdi class="name lines">${visibleLines(error.message)}</bdi>
+    ${error.hint && html`<div class="hint"><bdi class="name lines">${visibleLines(error.hint)}</bdi></div>`}
   </div>`;
 }
 
