@@ -21,7 +21,8 @@ const NO_METRICS_MS = 20_000;
 
 /**
  * Read pages of a list one after the other: {items, answer, error, isLoading, more}.
- * `ms(items)`: the time after which the first page is read again while it is the only one (0: never).
+ * `ms`: the time after which the first page is read again while it is the only one, or a function of
+ * the answer that returns this time (0: never).
  */
 function usePages(read, field, dependencies, ms) {
   const [cursor, setCursor] = useState(null);
@@ -31,8 +32,7 @@ function usePages(read, field, dependencies, ms) {
     setFormer([]);
   }, dependencies);
   const request = (signal) => read(cursor, signal).then((answer) => ({...answer, cursor}));
-  const period = cursor === null ? (answer) => ms(answer[field]) : 0;
-  const {data: latest, error, loading} = useRequest(request, period, [...dependencies, cursor]);
+  const {data: latest, error, loading} = useRequest(request, cursor === null ? ms : 0, [...dependencies, cursor]);
   // While a further page is read, the latest answer is the page before, which is among the former.
   const data = latest?.cursor === cursor ? latest : null;
   const items = [...former, ...(data?.[field] ?? [])];
@@ -74,7 +74,7 @@ export function conditionsOf(text) {
 export function MetricsExplorer({metric, site}) {
   const [search, setSearch] = useState("");
   const settled = useSettled(search, 250);
-  const pages = usePages((cursor, signal) => get("api/metrics", {...conditionsOf(settled), site, limit: METRICS_PAGE, cursor}, signal), "metrics", [settled, site], (items) => (items.length ? 0 : NO_METRICS_MS));
+  const pages = usePages((cursor, signal) => get("api/metrics", {...conditionsOf(settled), site, limit: METRICS_PAGE, cursor}, signal), "metrics", [settled, site], (answer) => (answer.metrics.length ? 0 : NO_METRICS_MS));
   const items = useMemo(() => inOrderOfUse(pages.items), [pages.items.length, pages.answer]);
   const [known, setKnown] = useState(null);
   const current = pages.items.find((each) => each.metric === metric) ?? (known?.metric === metric ? known : null);
@@ -118,7 +118,7 @@ export function MetricsExplorer({metric, site}) {
 function Metric({metric, about, site, onFilter}) {
   useTitle(visible(metric).slice(0, 80));
   const attributes = useRequest((signal) => get("api/attributes", {metric}, signal), 0, [metric]);
-  const pages = usePages((cursor, signal) => get(path`api/metrics/${metric}/series`, {site, limit: PAGE, cursor}, signal), "series", [metric, site], () => SERIES_MS);
+  const pages = usePages((cursor, signal) => get(path`api/metrics/${metric}/series`, {site, limit: PAGE, cursor}, signal), "series", [metric, site], SERIES_MS);
   return html`
     <div class="stack">
       <${Card} title=${html`<${Name} text=${metric} />`} label="Metric" tools=${html`<a class="button small" href=${`${link("write")}?metric=${encodeURIComponent(metric)}`}>Write an insight</a>`}>
