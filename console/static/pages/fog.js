@@ -104,7 +104,7 @@ function TimeSlider({at, onAt}) {
   const [hours, setHours] = useState("1");
   const read = (signal) => {
     // With an end: without it, the span would end a moment later, and could be longer than a day.
-    const to = Math.round(enablerTime());
+    const to = enablerTime();
     return get("api/fog/history", {from: to - Number(hours) * 3_600_000, to, limit: 1000, newest: true}, signal);
   };
   const history = useRequest(read, hours === "1" ? 15_000 : 0, [hours]);
