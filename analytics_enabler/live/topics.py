@@ -111,9 +111,9 @@ class StatesTopic:
 
 
 def shown_state(status: DeploymentStatus) -> dict[str, Any]:
-    """Return the fields of a deployment's status that change while it runs, and its age."""
+    """Return when a deployment was submitted, and the fields of its status that change."""
     fields = {"deployment_id", "name", "status", "lifecycle", "error", "updated_at", "domain"}
-    of_text = {"version", "amended_at", "amended_by", "created_at"}
+    of_text = {"version", "created_at", "amended_at", "amended_by"}
     shown = status.model_dump(include=fields | of_text)
     of_insight = {"name", "state", "lifecycle", "lag_ms", "missing_sites", "error"}
     shown["insights"] = [each.model_dump(include=of_insight) for each in status.insights]
