@@ -193,6 +193,24 @@ def test_editor_shows_characters_of_its_text_by_code(
     assert f"{ESCAPED}⟨U+2068⟩⟨U+2060⟩" in lines
 
 
+def test_names_of_sites_that_differ_in_spaces_differ_in_the_picture(html_page: Page) -> None:
+    body = """
+    const sheet = document.createElement("link");
+    sheet.rel = "stylesheet";
+    sheet.href = "/console/style/parts.css";
+    await new Promise((each) => { sheet.onload = each; document.head.append(sheet); });
+    const {sitesOf} = await import("/console/parts/fog_model.js");
+    const fog = {site_states: ["a b", "a  b", "  a b"].map((name) => ({name}))};
+    draw(m.FogMap, {fog, sites: sitesOf(fog), isMap: false, chosen: "", onChoose: () => {}});
+    const labels = () => [...element.querySelectorAll(".label")];
+    await waitFor(() => labels().length === 3);
+    const lengths = labels().map((each) => [each.textContent, each.getComputedTextLength()]);
+    return ended(Object.fromEntries(lengths));
+    """
+    lengths = call(html_page, "parts/fog_map.js", DRAWN + body)
+    assert lengths["a b"] < lengths["a  b"] <= lengths["  a b"]
+
+
 def test_names_that_differ_in_spaces_differ_on_the_page(html_page: Page) -> None:
     body = """
     const sheet = document.createElement("link");
