@@ -14,7 +14,6 @@ from analytics_enabler.semantics.bind.bound_tree import (
     Subject,
 )
 from analytics_enabler.semantics.checks.context import Context
-from analytics_enabler.semantics.checks.unknown_attributes import attributes_of
 from analytics_enabler.semantics.diagnostics import did_you_mean, error, warning
 from grammar import Diagnostic, ast
 from grammar.trees import walk
@@ -42,7 +41,7 @@ def check_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagno
             first = compared.get(attribute.written, (attribute, node))[0]
             compared[attribute.written] = first, node
     expected = _expected(insight) if compared else set()
-    for read in _unread_metrics(insight, context):
+    for read in unread_metrics(insight, context):
         compared.pop(read.written, None)
         yield error(
             read.span,
@@ -54,7 +53,7 @@ def check_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagno
     for name, (attribute, node) in compared.items():
         if name in expected or attribute.name in expected:
             continue
-        known = [attributes_of(source.metric, context) for source in insight.sources]
+        known = [context.attributes_of(source.metric) for source in insight.sources]
         if any(each and attribute.name not in each for each in known):
             continue  # the check of unknown attributes yields a warning
         function = f"name it in a function, as in `MAX({name})`."
@@ -79,7 +78,7 @@ def check_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagno
             )
 
 
-def _unread_metrics(insight: BoundInsight, context: Context) -> Iterator[AttributeRead]:
+def unread_metrics(insight: BoundInsight, context: Context) -> Iterator[AttributeRead]:
     """Yield the first use of each name in ALLOW that is surely a metric, and not an attribute.
 
     Points have no attribute of such a name, so no point would ever satisfy the condition.

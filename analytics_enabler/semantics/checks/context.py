@@ -1,5 +1,6 @@
 """The context of checks: information that the bound tree does not contain."""
 
+import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -42,3 +43,11 @@ class Context:
     attributes: frozenset[str] | None = None
     points: Points = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
+
+    def attributes_of(self, metric: str) -> frozenset[str]:
+        """Return the attributes of a metric's recent points; empty: unknown."""
+        points = self.points.get(metric, ())
+        # Of a metric with more points, another one may have further attributes.
+        if len(points) >= MAX_POINTS:
+            return frozenset()
+        return frozenset(itertools.chain(self.values.get(metric, ()), *points))

@@ -1,6 +1,5 @@
 """The checks for attributes that no recent point of a metric has."""
 
-import itertools
 from collections.abc import Iterator
 
 from analytics.plan.attributes import is_of_all_points
@@ -11,8 +10,9 @@ from analytics_enabler.semantics.bind.bound_tree import (
     CurrentValue,
     LabelRead,
 )
+from analytics_enabler.semantics.checks.attributes import unread_metrics
 from analytics_enabler.semantics.checks.conditions import point_conditions
-from analytics_enabler.semantics.checks.context import MAX_POINTS, Context
+from analytics_enabler.semantics.checks.context import Context
 from analytics_enabler.semantics.diagnostics import did_you_mean, warning
 from grammar import Diagnostic, ast
 from grammar.trees import walk
@@ -32,7 +32,7 @@ def check_unknown_keys(insight: BoundInsight, context: Context) -> Iterator[Diag
         for name in node.by
     )
     for metric, name in reads:
-        known = attributes_of(metric, context)
+        known = context.attributes_of(metric)
         if _is_unknown(name, known):
             near = context.suggestions.nearest(name, known)
             yield warning(
@@ -48,9 +48,10 @@ def check_unknown_attributes(insight: BoundInsight, context: Context) -> Iterato
     if insight.feed is not None:
         return
     metrics = context.metrics or frozenset[str]()
+    reported = {read.name for read in unread_metrics(insight, context)}
     for (metric, name), (written, span) in _reads(insight).items():
-        known = attributes_of(metric, context)
-        if not _is_unknown(name, known):
+        known = context.attributes_of(metric)
+        if name in reported or not _is_unknown(name, known):
             continue
         near = context.suggestions.nearest(written, known | metrics)
         hint = did_you_mean(near) if near and written != metric else _listed(known)
@@ -77,15 +78,6 @@ def _reads(insight: BoundInsight) -> dict[tuple[str, str], tuple[str, ast.Span]]
                 if name is not None:
                     first.setdefault((node.source.metric, name), (name, node.span))
     return first
-
-
-def attributes_of(metric: str, context: Context) -> frozenset[str]:
-    """Return the attributes of a metric's recent points; empty: unknown."""
-    points = context.points.get(metric, ())
-    # Of a metric with more points, another one may have further attributes.
-    if len(points) >= MAX_POINTS:
-        return frozenset()
-    return frozenset(itertools.chain(context.values.get(metric, ()), *points))
 
 
 def _is_unknown(name: str, known: frozenset[str]) -> bool:

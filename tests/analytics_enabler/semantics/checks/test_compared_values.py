@@ -227,3 +227,14 @@ def test_unknown_attribute_that_is_compared_with_a_value_causes_a_warning(
         "yet"
         for name in expected
     ]
+
+
+def test_metric_in_allow_that_is_not_read_has_no_second_problem() -> None:
+    checked = check(
+        "a = COMPUTE COUNT(disease) EVERY 5 s WITH ALLOW WHEN cost < 10",
+        metrics=frozenset(["disease", "cost"]),
+        attributes=frozenset(VALUES["disease"]),
+        values=VALUES,
+    )
+    (problem,) = checked.problems
+    assert "is a metric that this insight does not read" in problem.message
