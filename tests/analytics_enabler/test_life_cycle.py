@@ -200,8 +200,9 @@ def test_amendment_does_not_interrupt_unchanged_insight(
         created_at = enabler.show(deployment_id).created_at
         decisions = enabler.decisions(deployment_id, since=created_at)
         moved = [each.kind for each in decisions if each.kind.startswith("fragment")]
-    # The unchanged insight was never without a version that computes it.
-    assert seen <= {"running", "adapting", "correcting"}
+    # The unchanged insight was never without a version that computes it; on a busy machine, its
+    # results may be late.
+    assert seen <= {"running", "adapting", "correcting", "lagging"}
     assert moved == ["fragment_placed"]
     points = stored_points(live_site.agent, "life.amend")
     right = expected_values(steady, points, first.since, results[-1].ts)
