@@ -165,9 +165,7 @@ def test_deployments_of_both_sides_of_a_split_survive(fog: DomainFog) -> None:
     for enabler in (at_a, at_b):
         wait_for_deployments(enabler, mean, peak, low)
     # Nothing runs twice.
-    eventually(
-        lambda: len(merges(fog.a, fog.b)) == 1 and len(merges(fog.a, fog.b)[0].plan.insights) == 3
-    )
+    eventually(lambda: [len(each.plan.insights) for each in merges(fog.a, fog.b)] == [3])
 
 
 def test_amendments_and_deletions_of_both_sides_of_a_split_survive(fog: DomainFog) -> None:
