@@ -322,10 +322,8 @@ class FragmentRunner:
     def _acquire_slot(self) -> bool:
         """Return whether a query may start; end the active query if memory for both stays short."""
         fragment = self._progress.accepted.fragment
-        for_handover = self._progress.active is not None
-        self._slot.request(self, fragment, for_handover=for_handover)
         self._sites.check(fragment, self._target.leases)
-        if self._slot.acquire(self, fragment, for_handover=for_handover):
+        if self._slot.acquire(self, fragment, for_handover=self._progress.active is not None):
             return True
         if not self._slot.acquire_without_memory(self):
             return False

@@ -46,16 +46,6 @@ class StartSlot:
         self._owner: object | None = None
         self._expires_at = 0.0
 
-    def request(self, owner: object, fragment: Fragment, *, for_handover: bool = False) -> None:
-        """Record that ``owner`` will call ``acquire`` soon, so that no lesser rank comes first.
-
-        After the loss of a worker, several fragments arrive at once; the slot should not go to the
-        first of them, but to one whose results have stopped.
-        """
-        with self._lock:
-            rank = _rank_of(fragment, is_handover=for_handover)
-            self._waiting[owner] = rank, time.monotonic()
-
     def acquire(self, owner: object, fragment: Fragment, *, for_handover: bool = False) -> bool:
         """Take the slot for 10 s unless another owner has the slot, or one of greater rank waits.
 

@@ -47,13 +47,6 @@ def test_results_that_stand_still_come_before_panes_and_handovers(order: tuple[i
         slot.release(owner)
 
 
-def test_results_that_stand_still_come_first_while_their_sites_are_checked() -> None:
-    slot, panes, results = StartSlot(lambda: True), Owner(partial("p")), Owner(whole())
-    slot.request(results, results.fragment)
-    assert not panes.acquires(slot)
-    assert results.acquires(slot)
-
-
 def test_owner_that_asks_no_more_delays_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     slot, first, other = StartSlot(lambda: True), Owner(partial("f")), Owner(partial("p"))
     gone = Owner(whole())
