@@ -16,7 +16,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -186,6 +186,22 @@ class _LineDirection:
         if positions is None:
             return self.general
         return self.lanes.get(frame[positions[self.peer]], self.general)
+
+
+def peer_addresses(
+    directions: Iterable[Direction],
+    runs: Callable[[str], bool],
+    address: Callable[[str, str], str],
+) -> dict[tuple[str, str], str]:
+    """Return (peer, network) -> address, for the links of a node to peers that run.
+
+    ``directions``: those of the node. ``address``: returns the address of a node in a network.
+    """
+    return {
+        (peer, network): address(peer, network)
+        for peer, network in {(each.peer, each.network) for each in directions}
+        if peer is not None and runs(peer)
+    }
 
 
 def line_shapes(

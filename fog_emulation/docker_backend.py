@@ -15,7 +15,7 @@ from docker.errors import DockerException, NotFound  # type: ignore[import-untyp
 from docker.types import Mount  # type: ignore[import-untyped]
 
 from fog_emulation import traffic_control
-from fog_emulation.delay_line import line_shapes
+from fog_emulation.delay_line import line_shapes, peer_addresses
 from fog_emulation.docker_cables import Cables
 from fog_emulation.fog_trust import FOLDER, FogTrust, archive, node_trust
 from fog_emulation.host import (
@@ -282,13 +282,9 @@ class DockerBackend:
 
     def _peer_addresses(self, node: str) -> dict[tuple[str, str], str]:
         """Return (peer, network) -> address, for the links of a node to peers that run."""
-        links = {(each.peer, each.network) for each in self._directions[node].values()}
         alive = self._running_nodes()
-        return {
-            (peer, network): self.address(peer, network)
-            for peer, network in links
-            if peer is not None and peer in alive
-        }
+        directions = self._directions[node].values()
+        return peer_addresses(directions, alive.__contains__, self.address)
 
     def _cable_devices(self, node: str, network: str) -> tuple[str, str]:
         """Return the devices at both ends of a node's link to a network: (node's device, host's

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from fog_emulation import traffic_control
-from fog_emulation.delay_line import line_shapes, set_shapes
+from fog_emulation.delay_line import line_shapes, peer_addresses, set_shapes
 from fog_emulation.host import (
     KernelFeatures,
     command,
@@ -260,12 +260,7 @@ class NamespaceBackend:
 
     def _peer_addresses(self, node: str) -> dict[tuple[str, str], str]:
         """Return (peer, network) -> address, for the links of a node to peers that run."""
-        links = {(each.peer, each.network) for each in self._directions[node].values()}
-        return {
-            (peer, network): self.address(peer, network)
-            for peer, network in links
-            if peer is not None and self._exists(peer)
-        }
+        return peer_addresses(self._directions[node].values(), self._exists, self.address)
 
     def _remove(self, namespace: str) -> None:
         """Kill the processes in a network namespace, then remove the namespace.

@@ -41,7 +41,7 @@ def _begins_otherwise(mismatch: Mismatch) -> bool:
 
 
 def _end_of_name(mismatch: Mismatch) -> int | None:
-    """Return the index of the `=` of an insight, or of the `:` of a stream; None: there is none."""
+    """Return the index of the first `=` (of an insight) or `:` (of a stream), or None."""
     for index, token in enumerate(mismatch.tokens):
         following = mismatch.tokens[min(index + 1, len(mismatch.tokens) - 1)].type
         if token.type == Tree.ASSIGN or (token.type, following) == (Tree.COLON, Tree.STREAM):

@@ -117,8 +117,10 @@ class _Stream:
         subscribing = asyncio.create_task(self._subscribe_all(topics, insights, after))
         try:
             hello = {
-                **{"at": self._clock(), "version": __version__, "resumed": after is not None},
-                **{"ping_s": PING_S},
+                "at": self._clock(),
+                "version": __version__,
+                "resumed": after is not None,
+                "ping_s": PING_S,
             }
             # Without an id: a client that disconnects now has not resumed yet.
             yield b"retry: 2000\nevent: hello\ndata: " + _data(hello)
