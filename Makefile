@@ -7,7 +7,7 @@ BIN := .venv/bin
 # The image's base: an ordinary public Python image, or `mistbow-base` after `make base`.
 BASE ?= python:3.12-slim-bookworm
 
-.PHONY: run unit integration e2e test retest coverage crash handovers scenarios adaptation chaos fuzz lint bench docs base images role-images sbom identities up down
+.PHONY: run unit integration e2e test retest coverage crash handovers scenarios adaptation chaos fuzz lint style types bench docs base images role-images sbom identities up down
 
 run: .venv/stamp ## start all services on this machine
 	$(BIN)/mistbow run
@@ -79,12 +79,16 @@ fuzz: .venv/stamp ## run thousands of random queries, parse random statements, a
 	MISTBOW_ROUNDS=50 $(BIN)/pytest -rA tests/analytics_enabler/results/test_settled_results.py
 	$(BIN)/pytest -q -n 2 --timeout=3600 --hypothesis-profile=thorough -m "unit and not alone and not soak"
 
-lint: .venv/stamp ## check style, types and imports between packages
+lint: style types ## check style, types and imports between packages
+
+style: .venv/stamp ## check style and imports between packages, which takes seconds
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+
+types: .venv/stamp ## check types, which takes minutes
 	$(BIN)/mypy
 	$(BIN)/mypy deploy benchmarks
-	$(BIN)/lint-imports
 
 bench: .venv/stamp ## run the benchmarks
 	$(BIN)/mistbow setup

@@ -67,7 +67,9 @@ class NodeDrain(BaseModel):
 
     node: str = Field(description="The name of the node's worker.")
     drained: bool = Field(description="Whether the worker announces that it is drained.")
-    fragments: list[str] = Field(description="The ids of the fragments that the worker runs.")
+    fragments: list[str] = Field(
+        description="The ids of the fragments that the worker runs, in all domains."
+    )
 
 
 class FogLink(BaseModel):

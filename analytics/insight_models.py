@@ -211,14 +211,14 @@ class DeploymentStatus(BaseModel):
 
     ``owner``: who submitted the deployment; None: an earlier version accepted it.
 
-    ``status`` and ``lifecycle``: the worst of the insights. ``status_since``: the ``state_since``
-    of this insight. ``error``: the errors of all insights. ``placement``, ``ended`` and the newest
-    ``decisions`` are empty in a list of deployments.
+    ``status`` and ``lifecycle``: the worst status and state of its insights. ``status_since``: the
+    ``state_since`` of the insight with the worst status. ``error``: the errors of all insights.
+    ``placement``, ``ended`` and the newest ``decisions`` are empty in a list of deployments.
 
     ``version``: what a later amendment or deletion can require (If-Match); it changes with the text
     and the name. ``amended_at`` and ``amended_by``: the time (ms) and the author of the last
-    amendment; None: no amendment, or an unknown author. ``move``: the pending
-    move to a larger domain; None: no move.
+    amendment; None: no amendment, or an unknown author. ``move``: the pending move to a larger
+    domain; None: no move.
     """
 
     deployment_id: str

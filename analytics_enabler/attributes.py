@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from analytics.plan.expressions import Scalar
 from analytics_enabler.fabric_view import FabricView
-from analytics_enabler.semantics.checks.context import MAX_POINTS, PointAttributes
+from analytics_enabler.semantics.checks.context import MAX_POINTS, PointAttributes, Values
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.clock import Clock, monotonic_clock
 from mistbow.errors import MistbowError
@@ -58,6 +58,8 @@ class RecentAttributes:
         self._read_at: int | None = None
         self._values: dict[str, dict[str, dict[str, Scalar]]] = {}
         """Metric -> attribute -> its values, by their JSON: in Python, 1 and true are equal."""
+        self._all_values: Values = {}
+        """Metric -> attribute -> its values; [] if there may be others."""
         self._by_metric: dict[str, dict[str, set[str]]] = {}
         """Metric -> attribute -> its values, as texts."""
         self._points: dict[str, dict[str, PointAttributes]] = {}
@@ -84,16 +86,13 @@ class RecentAttributes:
                 merged[name] |= values
         return merged
 
-    async def values(self) -> dict[str, dict[str, list[Scalar]]]:
-        """Return metric -> attribute -> all its values; [] if there may be others."""
+    async def values(self) -> Values:
+        """Return metric -> attribute -> all its values; [] if there may be others.
+
+        The result is not changed by later readings, so threads may use it.
+        """
         await self._refresh()
-        return {
-            metric: {
-                name: [*values.values()] if len(values) < MAX_VALUES else []
-                for name, values in attributes.items()
-            }
-            for metric, attributes in self._values.items()
-        }
+        return self._all_values
 
     async def words(self) -> Mapping[str, str]:
         """Return metric -> the names and values of its attributes in one text of small letters."""
@@ -134,6 +133,13 @@ class RecentAttributes:
                 points = self._points.setdefault(metric, {})
                 if len(points) < MAX_POINTS:
                     points[text] = attributes
+        self._all_values = {
+            metric: {
+                name: [*values.values()] if len(values) < MAX_VALUES else []
+                for name, values in known.items()
+            }
+            for metric, known in self._values.items()
+        }
         self._by_metric = {
             metric: {name: {*map(_text, values.values())} for name, values in known.items()}
             for metric, known in self._values.items()

@@ -3,8 +3,9 @@
 The decisions are stored in a stream, and the newest are also in memory.
 """
 
+import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from enum import StrEnum
 
 import msgspec
@@ -13,6 +14,7 @@ from analytics_enabler.journal import EventJournal
 from mistbow.auth.callers import current_caller
 from mistbow.clock import Clock
 from mistbow.errors import FencedError
+from mistbow.first_names import first_names
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.telemetry import get_logger
 
@@ -20,6 +22,9 @@ log = get_logger(__name__)
 
 MAX_DECISIONS = 1000
 """The maximum number of decisions in memory, and in the stream after its compaction."""
+
+MAX_LISTED = 10
+"""The maximum number of insights or fragments that the text of a decision lists."""
 
 INTERVAL_S = 60.0
 RETRY_S = 1.0
@@ -52,6 +57,7 @@ class DecisionKind(StrEnum):
     WORKER_RETURNED = "worker_returned"
     HOTSPOT_FOUND = "hotspot_found"
     HOTSPOT_ENDED = "hotspot_ended"
+    ENABLER_TOOK_OVER = "enabler_took_over"
 
     @property
     def family(self) -> str:
@@ -66,6 +72,15 @@ class DecisionKind(StrEnum):
     def is_of_insights(self) -> bool:
         """Whether the subject is a deployment, or a group with the fragment."""
         return self.family in ("deployment", "fragment")
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the first names as a part of the text of a decision.
+
+    >>> listed("abc"), listed(map(str, range(13))).endswith("8, 9 and 3 more")
+    ('a, b, c', True)
+    """
+    return first_names(list(names), MAX_LISTED)
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,9 +99,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     number: int = -1
 
-    def is_same(self, other: "Decision") -> bool:
-        """Return whether two decisions are equal except for their numbers."""
-        return msgspec.structs.replace(self, number=other.number) == other
+    @property
+    def unnumbered(self) -> "Decision":
+        """The decision without its number, for comparisons."""
+        return msgspec.structs.replace(self, number=-1)
 
 
 def decision_from_json(text: str) -> Decision:
@@ -120,9 +136,10 @@ class DecisionLog:
         self._clock = clock
         self._stored: deque[Decision] = deque(maxlen=MAX_DECISIONS)
         self._waiting: deque[Decision] = deque(maxlen=MAX_DECISIONS)
-        self._latest: dict[tuple[str, str], DecisionKind] = {}
+        self._latest: dict[tuple[str, str], Decision] = {}
         self._next_number = 0
         self._is_current = False
+        self._storing = asyncio.Lock()
         self._task = PeriodicTask(
             self._store_waiting,
             Schedule("decision_storage", INTERVAL_S, retry_s=RETRY_S, max_retry_s=MAX_RETRY_S),
@@ -139,12 +156,14 @@ class DecisionLog:
         decision = Decision(at=self._clock(), kind=kind, subject=subject, what=what, why=why, by=by)
         log.info("decision_recorded", kind=kind, subject=subject, what=what, why=why, by=by)
         self._waiting.append(decision)
-        self._note(decision)
+        # It is the latest one, even if the clock was set back.
+        self._set_latest(decision)
         self._task.wake()
 
     def latest_kind(self, family: str, subject: str) -> DecisionKind | None:
         """Return the kind of the latest decision about a subject; None: no decision."""
-        return self._latest.get((family, subject))
+        latest = self._latest.get((family, subject))
+        return None if latest is None else latest.kind
 
     def newest(
         self, limit: int, *, since: int | None = None, subjects: Collection[str] | None = None
@@ -156,13 +175,35 @@ class DecisionLog:
         """
         found = [
             each
-            for each in (*self._stored, *self._waiting)
+            # Decisions of another enabler were copied later than they were taken.
+            for each in sorted((*self._stored, *self._waiting), key=lambda each: each.at)
             if (since is None or each.at >= since)
             and (subjects is None or (each.subject in subjects and each.kind.is_of_insights))
         ]
         return found[-limit:]
 
+    async def copy(self, decisions: Iterable[Decision]) -> None:
+        """Store the decisions of another enabler of the domain that this log lacks.
+
+        They get numbers of this log. Decisions older than all of a full log are not copied.
+        """
+        async with self._storing:
+            if not self._is_current:
+                await self._load()
+            new = sorted(decisions, key=lambda each: each.number)
+            stored = {each.unnumbered for each in self._stored} if new else set()
+            is_full = len(self._stored) == MAX_DECISIONS
+            oldest = min((each.at for each in self._stored), default=0) if is_full else 0
+            for decision in new:
+                if decision.unnumbered not in stored and decision.at >= oldest:
+                    await self._append(msgspec.structs.replace(decision, number=self._next_number))
+                    self._note(decision)
+
     async def _store_waiting(self) -> float | None:
+        async with self._storing:
+            return await self._store()
+
+    async def _store(self) -> float | None:
         """Store the waiting decisions; return the pause (s) until the next call."""
         if self._is_current and not self._waiting:
             return None
@@ -199,7 +240,7 @@ class DecisionLog:
         for decision in sorted(unread, key=lambda each: each.number):
             if decision.number >= self._next_number:
                 self._add(decision)
-                if self._waiting and decision.is_same(self._waiting[0]):
+                if self._waiting and decision.unnumbered == self._waiting[0]:
                     self._waiting.popleft()
         for decision in (*self._stored, *self._waiting):
             self._note(decision)
@@ -210,8 +251,13 @@ class DecisionLog:
         self._next_number = decision.number + 1
 
     def _note(self, decision: Decision) -> None:
+        """Note a stored decision, unless a later one about its subject is known."""
+        latest = self._latest.get((decision.kind.family, decision.subject))
+        if latest is None or decision.at >= latest.at:
+            self._set_latest(decision)
+
+    def _set_latest(self, decision: Decision) -> None:
         if len(self._latest) > 2 * MAX_DECISIONS:
-            self._latest.clear()
-            for each in self._stored:
-                self._latest[each.kind.family, each.subject] = each.kind
-        self._latest[decision.kind.family, decision.subject] = decision.kind
+            by_time = sorted(self._stored, key=lambda each: each.at)
+            self._latest = {(each.kind.family, each.subject): each for each in by_time}
+        self._latest[decision.kind.family, decision.subject] = decision

@@ -56,9 +56,8 @@ MAX_NODES_OF_STREAMS = 100_000
 MAX_NODES_OF_REFERENCES = 100_000
 """The maximum number of syntax tree nodes that all references in a text expand to."""
 
-MAX_PARTS = 10_000
-"""The maximum number of parts of an insight after expansion.
+MAX_PLAN_NODES = 10_000
+"""The maximum number of expression nodes in the plan of an insight.
 
-The limit applies only if the insight has over four times as many parts as the syntax tree of its
-text.
+The limit applies only if the plan has over four times as many nodes as the syntax tree of the text.
 """

@@ -123,6 +123,9 @@ def create_app(
     async def is_in_charge() -> bool:
         return await deployments.is_in_charge()
 
+    def is_standby() -> bool:
+        return role.is_standby
+
     decided = EventJournal(agent, domain_stream(DECISIONS, domain), decision_from_json, clock)
     decisions = DecisionLog(decided, is_in_charge, clock)
     deployments = Deployments(
@@ -136,6 +139,7 @@ def create_app(
         settings.scheduler,
         domain,
         attributes,
+        is_standby,
     )
     stream = domain_stream(PLACEMENTS, domain)
     placed = EventJournal(agent, stream, group_placement_from_json, clock)
@@ -145,7 +149,7 @@ def create_app(
     history = ExecutionHistory(decisions, driver, fabric_view)
     directory = DomainDirectory(domain, sites.selector, fabric_view)
     proxy = DomainProxy(directory, settings)
-    copy = StandbyCopy(domain, agent, deployments, placements, proxy)
+    copy = StandbyCopy(domain, agent, deployments, placements, decisions, proxy)
     role = DomainRole(directory, fabric_view, copy)
     rates = PointRates(agent)
     reconciler = Reconciler(
@@ -171,7 +175,8 @@ def create_app(
         return await _unready_reasons(deployments, reconciler, settings.agent_url)
 
     async def warnings() -> list[str]:
-        return [*missing_scheduler(settings.scheduler), *sites.warnings()]
+        found = missing_scheduler(settings.scheduler)
+        return [*found, *sites.warnings(), *directory.warnings()]
 
     async def all_warnings() -> list[str]:
         return [*await warnings(), *NAMES.problems()]
@@ -264,8 +269,8 @@ def create_app(
         decisions_router(deployments, decisions, proxy),
         health_router(health),
         placements_router(deployments, explainer, fog_view, fog_history, reconciler, proxy, clock),
-        events_router(result_hub, topic_hub, event_limit, cursors),
-        results_router(deployments, reader, streams, limit, times, proxy, settled),
+        events_router(result_hub, topic_hub, event_limit, cursors, proxy, role),
+        results_router(deployments, reader, streams, limit, times, proxy, settled, role),
     ):
         app.include_router(router, dependencies=by_standby)
     return app

@@ -129,7 +129,7 @@ def _decode_cursor(cursor: str) -> str:
         data = b""
     name = data[_DIGEST_BYTES:]
     if data[:_DIGEST_BYTES] != _digest(name):
-        raise InvalidRequestError("cursor: this is not the next of a page")
+        raise InvalidRequestError("cursor: the value is not the `next` of a page")
     return name.decode()
 
 

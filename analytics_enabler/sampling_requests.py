@@ -116,7 +116,7 @@ def sampling_requests_of(generations: Iterable[Generation]) -> dict[str, Samplin
                 request = SamplingRequest.for_window(node.source.sampling.confidence, window)
                 requests = merge_requests(requests, {node.source.metric: request})
             else:
-                whole |= {source.metric for source in (node.source, node.other) if source}
+                whole |= {source.metric for source in node.sources}
     return {
         metric: msgspec.structs.replace(request, all_values=metric in whole)
         for metric, request in sorted(requests.items())

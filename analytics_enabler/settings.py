@@ -1,16 +1,14 @@
 """The settings of the analytics enabler."""
 
-import re
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, Json, ValidationInfo, field_validator
 
 from mistbow.domains import DEFAULT_DOMAIN, Selector, check_domain
 from mistbow.settings import Labels, ServiceSettings, ServiceUrl, parse_labels
+from mistbow.site_names import is_site_name
 from mistbow.timestamps import TimestampUnit
 from mistbow.trust_settings import read_credential
-
-_SITE_NAME = re.compile("[a-z0-9][a-z0-9.-]*")
 
 
 class EnablerSettings(ServiceSettings):
@@ -56,7 +54,7 @@ class EnablerSettings(ServiceSettings):
     )
     scheduler_settings: Json[dict[str, dict[str, str]]] = Field(
         default="{}",  # type: ignore[arg-type]  # decoded like a value from the environment
-        description="Settings of schedulers, as JSON: scheduler to key to value, all strings.",
+        description='Settings of schedulers, as JSON: {"SCHEDULER": {"KEY": "VALUE"}}.',
     )
     timestamp_unit: TimestampUnit = Field(
         default="ms",
@@ -86,9 +84,10 @@ class EnablerSettings(ServiceSettings):
     def _check_sites(cls, names: str, info: ValidationInfo) -> str:
         found = read_credential(info)
         for name in filter(None, map(str.strip, names.split(","))):
-            if _SITE_NAME.fullmatch(name) is None:
+            if not is_site_name(name):
                 raise ValueError(
-                    f"{name!r} is no name of a site: write lower-case letters, digits, . and -"
+                    f"{name!r} is not a valid name of a site: write lower-case letters, digits, . "
+                    "and -"
                 )
             if found is not None and not found.reaches(name):
                 raise ValueError(

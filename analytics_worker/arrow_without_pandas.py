@@ -1,8 +1,8 @@
 """Keeps pandas out of a process that uses Arrow but not pandas.
 
-PyArrow imports pandas, which takes 22 MB in each process, only to ask whether a value is one of
-its series. PyArrow asks once: if it finds no pandas then, it does not import it later. Whatever
-needs pandas can still import it, and convert from and to Arrow.
+PyArrow imports pandas, which takes 22 MB in each process, only to test whether a value is a series
+of pandas. PyArrow tries the import only once: after a failure, it does not import pandas later.
+Other code can still import pandas, and convert from and to Arrow.
 """
 
 import sys
@@ -20,7 +20,7 @@ class _PandasRefusal:
 
 
 def leave_pandas_out() -> None:
-    """Make PyArrow do without pandas from now on; no effect if PyArrow has already asked for it."""
+    """Prevent PyArrow's import of pandas; no effect if PyArrow has tried the import already."""
     refusal = _PandasRefusal()
     sys.meta_path.insert(0, refusal)
     try:

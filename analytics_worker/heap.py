@@ -22,7 +22,7 @@ def heap_mb(size: str) -> float:
     """
     found = _SIZE.fullmatch(size)
     if found is None:
-        raise ValueError(f"{size!r} is no size such as 768m or 2g")
+        raise ValueError(f"{size!r} is not a size such as 768m or 2g")
     return int(found[1]) * _KILOBYTES[found[2].lower()] / 1024
 
 

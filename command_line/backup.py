@@ -72,6 +72,12 @@ def _restore(place: str, settings: IgniteSettings) -> None:
             hint="Restore it to a site of one node without MISTBOW_IGNITE_NODES, and add the "
             "other nodes afterwards.",
         )
+    if settings.durability == "memory":
+        raise ConflictError(
+            "with MISTBOW_DURABILITY=memory, Ignite stores nothing on disk, so the restored data "
+            "would be lost at the end of this command",
+            hint="Restore the backup and start the site with --durability fsync or log.",
+        )
     archive = Archive(place)
     archive.contents()
     make_home(settings.home)

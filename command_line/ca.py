@@ -23,7 +23,7 @@ DEFAULT_FOLDER = Path("fog-ca")
 
 @app.command()
 def init(folder: Folder = DEFAULT_FOLDER, expires: Expires = "3650d") -> None:
-    """Create the authority; keep its key off the fog's machines."""
+    """Create the authority; do not store its key on machines of the fog."""
     authority = CertificateAuthority(folder)
     authority.create(parse_end(expires))
     typer.echo(authority.bundle)

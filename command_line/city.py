@@ -4,6 +4,7 @@ The command imports its modules only when it runs, since every service starts th
 """
 
 import asyncio
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +16,8 @@ from mistbow.clock import system_clock
 from mistbow.flags import bearer_token, ca_file
 
 if TYPE_CHECKING:
-    from city_workload import City, DeliveryCount
+    from city_workload import City, DeliveryCount, SenderToken
+    from mistbow.client.transport import Token as Credentials
 
 Urls = Annotated[
     list[str], typer.Argument(metavar="URL...", help="Storage agents, from west to east.")
@@ -32,7 +34,8 @@ TokenFiles = Annotated[
     str,
     typer.Option(
         envvar="MISTBOW_TOKEN_FILES",
-        help="Files with a bearer token for each agent, in their order: FILE,FILE.",
+        help="Files with a bearer token for each agent, in their order: FILE,FILE. A changed file "
+        "is read again.",
         show_default=False,
     ),
 ]
@@ -63,20 +66,20 @@ def city(
         raise typer.Exit(1)
 
 
-def _tokens(urls: list[str], files: str) -> list[str | None]:
-    from mistbow.trust_settings import read_token
+def _tokens(urls: list[str], files: str) -> list["SenderToken"]:
+    from city_workload import SenderToken
 
     paths = [Path(each.strip()) for each in files.split(",")]
     if len(paths) != len(urls):
         raise typer.BadParameter(f"--token-files names {len(paths)} files for {len(urls)} agents")
     try:
-        return [read_token(path) for path in paths]
+        return [SenderToken(path) for path in paths]
     except ValueError as error:
         raise typer.BadParameter(f"--token-files: {error}") from None
 
 
 async def _send(
-    story: "City", urls: list[str], tokens: list[str | None], seconds: int
+    story: "City", urls: list[str], tokens: "Sequence[Credentials]", seconds: int
 ) -> "DeliveryCount":
     from city_workload import batches, nearest_agents, send
     from mistbow.client import AsyncAgentClient

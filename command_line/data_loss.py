@@ -7,11 +7,11 @@ import httpx
 import typer
 from rich.console import Console
 
+from ignite_server.settings import IgniteSettings
 from mistbow.errors import UnavailableError, from_body
 from mistbow.flags import bearer_token, ca_file
 from mistbow.loopback import is_loopback_url
 from mistbow.tls import client_context, supervisor_context
-from suite.settings import StorageSettings
 
 _out = Console()
 
@@ -19,7 +19,7 @@ _URL = "http://127.0.0.1:8300"
 _REPAIR_S = 3600.0
 
 
-def accept_loss(settings: StorageSettings) -> None:
+def accept_loss(settings: IgniteSettings) -> None:
     """Remove the absent Ignite nodes from this site permanently; their data is lost."""
     from ignite_server import cluster
     from suite.processes import ignite_config
@@ -44,6 +44,9 @@ def repair(
     token: Annotated[
         str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
     ] = None,
+    site: Annotated[
+        str | None, typer.Option(help="The site whose stream is repaired, through this agent.")
+    ] = None,
 ) -> None:
     """Repair a stream that lacks rows, from a replica at another site or by accepting the loss."""
     secret = bearer_token(token)
@@ -51,6 +54,8 @@ def repair(
     how = {"accept_loss": "true"} if accept else {}
     if source is not None:
         how["from"] = source
+    if site is not None:
+        how["site"] = site
     try:
         answer = httpx.post(
             f"{url.rstrip('/')}/streams/{quote(stream)}/repair",

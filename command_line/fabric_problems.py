@@ -83,7 +83,7 @@ def _of_site(site: Site, report: FabricReport) -> Iterator[Problem]:
         for text in status.warnings:
             yield Problem(where, text, "See docs/operations.md.")
     if (cluster := report.clusters.get(site.name)) is not None:
-        yield from _of_cluster(where, cluster)
+        yield from _of_cluster(site.name, cluster)
 
 
 def _of_expiries(site: Site, now: int) -> Iterator[Problem]:
@@ -110,7 +110,8 @@ def _of_expiries(site: Site, now: int) -> Iterator[Problem]:
             yield Problem(where, f"its certificate {expiry}", action)
 
 
-def _of_cluster(where: str, cluster: Cluster) -> Iterator[Problem]:
+def _of_cluster(site: str, cluster: Cluster) -> Iterator[Problem]:
+    where = f"site {site}"
     for node in cluster.nodes:
         if not node.online:
             yield Problem(where, f"the Ignite node {node.name} is offline", "Restart the node.")
@@ -119,7 +120,7 @@ def _of_cluster(where: str, cluster: Cluster) -> Iterator[Problem]:
             where,
             f"the stream {stream.stream} lacks rows: it ends at {stream.head}, and {stream.by} "
             f"remembers {stream.remembered}",
-            f"mistbow storage repair {stream.stream} --from SITE, or --accept-loss.",
+            f"mistbow storage repair {stream.stream} --site {site} --from SITE, or --accept-loss.",
         )
 
 

@@ -85,7 +85,11 @@ def plan(
 @app.command()
 def simulate(
     topology: Annotated[
-        str, typer.Option(help="tiers, matrix:PATH (a CSV of round-trip times), or a file of show.")
+        str,
+        typer.Option(
+            help="tiers, matrix:PATH (a CSV of round-trip times), or a file that mistbow fog show "
+            "--json printed."
+        ),
     ] = "tiers",
     nodes: Annotated[
         int, typer.Option(min=1, max=MAX_NODES, help="The number of generated nodes.")

@@ -75,7 +75,8 @@ def revoke(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
     """Revoke an identity; afterwards, copy all other identities to their services again."""
     others = FogKeys(folder).revoke(name)
     _out.print(
-        f"{name} is revoked, once the other services have their files again:", highlight=False
+        f"{name} is revoked when each other service has its file again. Copy these files:",
+        highlight=False,
     )
     for path in others:
         typer.echo(path)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from command_line.enabler import URL, Token, Url, enabler_client, err, out
+from mistbow.errors import UnavailableError
 
 if TYPE_CHECKING:
     from analytics.client.enabler import EnablerClient
@@ -30,19 +31,14 @@ def drain(
 ) -> None:
     """Move all fragments of a node to other nodes, without a gap in results.
 
-    The exit code is 1 if fragments remain: no other node can run them.
+    The exit code is 1 if fragments remain since no other node can run them, or if the worker does
+    not report in time that it is drained and empty.
     """
     with enabler_client(url, token) as enabler:
         enabler.drain(node)
-        remaining = _await_empty(enabler, node, time.monotonic() + wait)
-    if remaining:
-        err.print(
-            f"{len(remaining)} fragments remain on {node}: {', '.join(remaining)}.\n"
-            "No other node has taken them over: see why with mistbow insights list, and add "
-            "capacity.",
-            markup=False,
-            soft_wrap=True,
-        )
+        problem = _await_empty(enabler, node, time.monotonic() + wait)
+    if problem is not None:
+        err.print(problem, markup=False, soft_wrap=True)
         raise typer.Exit(1)
     out.print(
         f"No fragment runs on {node}. Stop it, or use it again: mistbow node undrain {node}",
@@ -59,10 +55,33 @@ def undrain(node: Node, url: Url = URL, token: Token = None) -> None:
     out.print(f"{node} receives fragments again.", markup=False, soft_wrap=True)
 
 
-def _await_empty(enabler: "EnablerClient", node: str, until: float) -> list[str]:
-    """Wait until a drained node runs no fragment; return the ids of its remaining fragments."""
+def _await_empty(enabler: "EnablerClient", node: str, until: float) -> str | None:
+    """Wait until a drained node runs no fragment; return why this is not so in time, or None."""
     while True:
-        found = enabler.node_drain(node)
-        if (found.drained and not found.fragments) or time.monotonic() >= until:
-            return found.fragments
+        problem = _problem(enabler, node)
+        if problem is None or time.monotonic() >= until:
+            return problem
         time.sleep(_PAUSE_S)
+
+
+def _problem(enabler: "EnablerClient", node: str) -> str | None:
+    """Return why a node cannot be stopped yet; None: it is drained, and runs no fragment."""
+    try:
+        found = enabler.node_drain(node)
+    except UnavailableError as error:
+        return (
+            f"It is unknown which fragments run on {node}: {error.message}\n"
+            "Check that the worker runs, and drain it again."
+        )
+    if found.fragments:
+        return (
+            f"{len(found.fragments)} fragments remain on {node}: {', '.join(found.fragments)}.\n"
+            "No other node has taken them over: see why with mistbow insights list at the enabler "
+            "of each domain, and add capacity."
+        )
+    if not found.drained:
+        return (
+            f"{node} does not announce yet that it is drained, so it can receive fragments.\n"
+            f"Wait until it does: mistbow node drain {node}"
+        )
+    return None

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from command_line.data_loss import accept_loss, repair
+from ignite_server.settings import IgniteSettings
 from mistbow.flags import bearer_token, ca_file, command_of
 from suite.settings import StorageSettings
 
@@ -176,4 +177,4 @@ app.callback(invoke_without_command=True, help="Run a site's storage: Ignite and
 )
 app.command("inspect")(inspect_storage)
 app.command("repair")(repair)
-app.command("accept-loss", help=accept_loss.__doc__)(command_of(StorageSettings, accept_loss))
+app.command("accept-loss", help=accept_loss.__doc__)(command_of(IgniteSettings, accept_loss))

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,7 +39,16 @@ def pages() -> Mapping[str, ASGIApp]:
         routes=[Mount("/", StaticFiles(directory=folder))],
         exception_handlers={HTTPException: _answer_error},
     )
-    return {"/": _Guarded(_start_page), "/console": _Guarded(served)}
+    # An absolute location would name the host of the request.
+    served.router.redirect_slashes = False
+
+    async def files_or_start(scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"": "./", "/": "../"}.get(scope["path"].removeprefix(scope["root_path"]))
+        is_read = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+        app = RedirectResponse(start) if start and is_read else served
+        await app(scope, receive, send)
+
+    return {"/": _Guarded(_start_page), "/console": _Guarded(files_or_start)}
 
 
 def static_folder() -> Path:

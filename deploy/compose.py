@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import docker  # type: ignore[import-untyped]
+import yaml
 from docker.errors import DockerException, ImageNotFound  # type: ignore[import-untyped]
 from rich.console import Console
 
@@ -21,6 +22,7 @@ from deploy.certificates import FogCertificates
 from deploy.curls import Curls
 from deploy.first_results import FirstResults
 from deploy.identities import deliver
+from deploy.replicas import check_replicas
 from fog_emulation.fog_trust import FogTrust, node_trust, trust_folder
 from mistbow.errors import ConflictError, MistbowError, NotFoundError, UnavailableError
 
@@ -69,7 +71,8 @@ def up(base: str, console: Console, *, tls: bool = False) -> None:
 
     The insights are those of the city. The image is built if it is missing, or was made of other
     sources. If the fog runs already, only containers of another image are replaced. ``tls``:
-    whether all connections have mutual TLS. Raises ``UnavailableError`` after a time-out.
+    whether all connections have mutual TLS. Raises ``UnavailableError`` after a time-out, and
+    ``ConflictError`` if the fog has more replicas than requested.
     """
     began = time.monotonic()
 
@@ -78,10 +81,13 @@ def up(base: str, console: Console, *, tls: bool = False) -> None:
 
     engine = _engine()
     tool = find_tool()
+    files = _WITH_TLS if tls else ()
     _check_folder(engine)
+    command = "make up TLS=1" if tls else "make up"
+    check_replicas(_containers(engine).values(), config(tool, *files), _LABEL, command)
     _build_if_outdated(engine, base, console, report)
     began = time.monotonic()
-    _compose(tool, *(_WITH_TLS if tls else ()), "up", "--detach")
+    _compose(tool, *files, "up", "--detach")
     _report_delivery(engine, report)
     hints = _where_to_look(_wait_for_results(engine, report, tls), _agents(engine, tls), tls)
     _print(console, hints)
@@ -205,8 +211,19 @@ def find_tool() -> tuple[str, ...]:
 
 
 def _compose(tool: tuple[str, ...], *arguments: str) -> None:
-    command = (*tool, "--project-name", PROJECT, *arguments)
-    subprocess.run(command, cwd=image.ROOT, check=True)
+    subprocess.run(_command(tool, *arguments), cwd=image.ROOT, check=True)
+
+
+def config(tool: tuple[str, ...], *files: str) -> Mapping[str, Any]:
+    """Return the compose file with the values of its variables."""
+    command = _command(tool, *files, "config")
+    done = subprocess.run(command, cwd=image.ROOT, check=True, stdout=subprocess.PIPE)
+    found: Mapping[str, Any] = yaml.safe_load(done.stdout)
+    return found
+
+
+def _command(tool: tuple[str, ...], *arguments: str) -> tuple[str, ...]:
+    return (*tool, "--project-name", PROJECT, *arguments)
 
 
 def _engine() -> Any:

@@ -9,6 +9,8 @@ variables ``MISTBOW_…`` may contain these fields:
 - ``{self.NETWORK}``: the host name of the container in a network.
 - ``{SERVICE-N.NETWORK}``: the host name of replica N of a service in a network.
 
+Other texts in braces remain, such as ``{labels.line}`` in a template of MQTT topics.
+
 The container's identities and tokens are put into the folder ``/run/mistbow`` from outside. The
 script waits for those that its settings name.
 
@@ -24,7 +26,9 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-_FIELD = re.compile(r"\{(replica|dashed:[0-9.]+|of:[^{}]+|[a-z0-9-]+\.[a-z0-9-]+)\}")
+_FIELD = re.compile(
+    r"\{(replica|dashed:[0-9.]+|of:[^{}]+|(?:self|[a-z0-9-]+-[0-9]+)\.[a-z0-9-]+)\}"
+)
 _REPLICA = re.compile(r"[-_.]([0-9]+)(?:\.[a-z0-9]+)?$")
 _SIBLING = re.compile(r"([a-z0-9-]+)-([0-9]+)")
 _DELIVERED = "/run/mistbow/"

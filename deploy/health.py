@@ -37,10 +37,11 @@ def _headers(port: int) -> dict[str, str]:
     file = os.environ.get("MISTBOW_TOKEN_FILE")
     if "MISTBOW_IDENTITY_FILE" in os.environ:
         file = f"{os.environ['MISTBOW_HOME']}/probe-{port}.token"
-    if file is None:
-        return {}
-    with open(file, encoding="utf-8") as token:
-        return {"Authorization": f"Bearer {token.read().strip()}"}
+    token = os.environ.get("MISTBOW_TOKEN")
+    if file is not None:
+        with open(file, encoding="utf-8") as opened:
+            token = opened.read().strip()
+    return {} if token is None else {"Authorization": f"Bearer {token}"}
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ with TLS a certificate.
 """
 
 import base64
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import yaml
 from deploy import image
 from deploy.certificates import FogCertificates
 from fog_emulation.fog_trust import FogTrust, NodeTrust
-from mistbow.errors import ConflictError
+from mistbow.errors import ConflictError, InvalidRequestError
 
 CHART = image.ROOT / "deploy" / "helm" / "mistbow"
 
@@ -20,8 +21,54 @@ CHART = image.ROOT / "deploy" / "helm" / "mistbow"
 def read_values(file: Path | None) -> dict[str, Any]:
     """Return the values of a release: those in a file, and the chart's own for all others."""
     values: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
-    given = {} if file is None else yaml.safe_load(file.read_text()) or {}
-    return {**values, **given, "tls": {**values["tls"], **given.get("tls", {})}}
+    given = {} if file is None else _read(file)
+    found = _merged(values, given)
+    sites = found.get("sites")
+    listed = sites if isinstance(sites, list) else []
+    names = [each.get("name") if isinstance(each, dict) else None for each in listed]
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise InvalidRequestError(f"{file}: sites: write a list of sites, each with a name")
+    at = found["enabler"].get("site")
+    if at not in names:
+        raise InvalidRequestError(f"{file}: enabler.site: there is no site {at}")
+    return found
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(file.read_text()) or {}
+    except OSError as error:
+        raise InvalidRequestError(f"{file} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidRequestError(f"{file} is not valid YAML: {error}") from error
+    if not isinstance(found, dict):
+        raise InvalidRequestError(f"{file} contains no values: write NAME: VALUE")
+    return found
+
+
+def _merged(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values that others replace, as Helm merges them: only fields are merged."""
+    merged = {**values, **given}
+    for name in values.keys() & given.keys():
+        if isinstance(values[name], dict):
+            if not isinstance(given[name] or {}, dict):
+                raise InvalidRequestError(f"{name}: write fields, NAME: VALUE")
+            merged[name] = _merged(values[name], given[name] or {})
+    return merged
+
+
+def release_prefix(release: str) -> str:
+    """Return the beginning of the names of a release's objects, as the chart's ``mistbow.name``.
+
+    >>> release_prefix("my.fog")
+    'my-fog'
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9.-]{0,52}", release):
+        raise InvalidRequestError(
+            f"the name of the release, {release}, must begin with a letter, and consist of at most "
+            f"53 lower-case letters, digits, '-' and '.'"
+        )
+    return release.replace(".", "-")[:24].removesuffix("-")
 
 
 def _hosts(service: str, kind: str, namespace: str) -> list[str]:
@@ -47,8 +94,7 @@ def secrets(
     with a revoked identity are left out, and ``report`` is called for each of them. With TLS, each
     component has a certificate of the release's authority, unless the secrets exist.
     """
-    # As the chart's mistbow.name.
-    name = release[:24].removesuffix("-")
+    name = release_prefix(release)
     tls = values["tls"]
     authority = FogCertificates(trust.folder / "ca")
     for component, kind, site in _components(values):
@@ -82,7 +128,8 @@ def _components(values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield (component, kind of the service, site) of each component of a release."""
     for site in values["sites"]:
         yield "storage", "agent", site["name"]
-        yield "monitor", "monitor", site["name"]
+        if values["monitor"]["enabled"]:
+            yield "monitor", "monitor", site["name"]
         if ((site.get("worker") or {}).get("replicas") or 0) > 0:
             yield "worker", "worker", site["name"]
     yield "enabler", "enabler", values["enabler"]["site"]

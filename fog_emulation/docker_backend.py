@@ -269,13 +269,9 @@ class DockerBackend:
         """Replace the packet-loss rules of a node; links to nodes that do not run get no rules."""
         if not self._features.statistic:
             return
-        addresses = self._peer_addresses(node)
-        directions = [
-            each
-            for each in self._directions[node].values()
-            if each.peer is None or (each.peer, each.network) in addresses
-        ]
-        devices = {each.network: self._cable_devices(node, each.network)[0] for each in directions}
+        directions, addresses = self._directions[node].values(), self._peer_addresses(node)
+        networks = {each.network for each in directions}
+        devices = {network: self._cable_devices(node, network)[0] for network in networks}
         rules = traffic_control.loss_rules(directions, devices, addresses, first=first)
         with self.inside(node):
             command(["iptables-restore", "--noflush"], rules)

@@ -49,10 +49,10 @@ RENEWAL = timedelta(days=60)
 
 @dataclass(frozen=True, slots=True)
 class NodeTrust:
-    """What a container needs: identities of these kinds, and tokens to send points to sites.
+    """The identities that a container needs, by kind, and the sites to which it sends points.
 
-    ``reach``: of the services whose kind ``kind_reach`` does not contain. ``prefix``: the beginning
-    of the names of its identities.
+    ``reach``: the reach of services whose kind is not in ``kind_reach``. ``prefix``: the beginning
+    of the names of the identities.
     """
 
     site: str

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -21,7 +20,11 @@ from pydantic import (
 )
 
 from fog_emulation import units
+from fog_emulation.compose_file import parse_compose, read_compose
 from mistbow.errors import InvalidRequestError
+
+MAX_INSTANCES = 500
+"""The maximum number of instances of a fog: the time of planning grows with its square."""
 
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$")]
 Memory = Annotated[int, BeforeValidator(units.memory_bytes), Field(gt=0)]
@@ -319,17 +322,14 @@ class FogModel(_ModelPart):
 def load(path: Path) -> FogModel:
     """Return the model in a compose file; raises ``InvalidRequestError`` with all problems."""
     try:
-        return parse(path.read_text())
+        return parse(read_compose(path))
     except InvalidRequestError as error:
         raise InvalidRequestError(f"{path}: {error.message}", details=error.details) from error
 
 
 def parse(text: str) -> FogModel:
     """Return the model in the text of a compose file; raises ``InvalidRequestError``."""
-    try:
-        compose = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InvalidRequestError(f"the file is not valid YAML: {error}") from error
+    compose = parse_compose(text)
     if not isinstance(compose, dict) or "x-fogify" not in compose:
         raise _invalid_model(["x-fogify: missing; add the model of the fog under this key"])
     try:
@@ -342,8 +342,29 @@ def parse(text: str) -> FogModel:
     return model
 
 
+_WORDS = {
+    "missing": "missing; this field is required",
+    "extra_forbidden": "unknown field; correct its name, or remove it",
+    "int_type": "write a whole number",
+    "bool_type": "write true or false",
+    "string_type": "write a text",
+    "list_type": "write a list",
+    "model_type": "write fields: NAME: VALUE",
+    "model_attributes_type": "write fields: NAME: VALUE; or NOOP as an action",
+    "greater_than": "write a value above {gt}",
+    "greater_than_equal": "write a value of at least {ge}",
+    "less_than_equal": "write a value of at most {le}",
+    "union_tag_invalid": "there is no action {tag}; write one of {expected_tags}",
+    "union_tag_not_found": "the type of the action is missing",
+    "literal_error": "write {expected}",
+}
+"""The words for pydantic's types of errors, with the fields of their contexts."""
+
+
 def _problem(error: Any) -> str:
     where = ".".join(["x-fogify", *map(str, error["loc"])])
+    if (words := _WORDS.get(error["type"])) is not None:
+        return f"{where}: {words.format(**error.get('ctx', {}))}"
     return f"{where}: {error['msg'].removeprefix('Value error, ')}"
 
 
@@ -358,6 +379,12 @@ def _inconsistencies(model: FogModel, services: set[str]) -> Iterator[str]:
     networks = {network.name for network in model.networks}
     labels = {blueprint.label for blueprint in model.topology}
 
+    instances = sum(blueprint.replicas for blueprint in model.topology)
+    if instances > MAX_INSTANCES:
+        yield (
+            f"x-fogify.topology: {instances:,} instances; at most {MAX_INSTANCES} are emulated: "
+            "reduce the replicas"
+        )
     yield from _duplicates("nodes", (kind.name for kind in model.nodes))
     yield from _duplicates("networks", (network.name for network in model.networks))
     yield from _duplicates("topology", (blueprint.label for blueprint in model.topology))
@@ -368,6 +395,7 @@ def _inconsistencies(model: FogModel, services: set[str]) -> Iterator[str]:
         yield from _unknown(f"{at}.service", "service", {blueprint.service}, services)
         yield from _unknown(f"{at}.networks", "network", set(blueprint.networks), networks)
         yield from _duplicates(f"{at}.networks", blueprint.networks)
+        yield from _instances_called(f"{at}.label", blueprint.label, labels)
     for number, network in enumerate(model.networks):
         members = {each.label for each in model.topology if network.name in each.networks}
         for index, link in enumerate(network.links):
@@ -395,6 +423,13 @@ def _wrong_network(at: str, action: Action, model: FogModel) -> Iterator[str]:
     }
     network = action.action.parameters.network
     yield from _unknown(at, f"network of {action.instance_type}", {network}, reached)
+
+
+def _instances_called(at: str, label: str, labels: set[str]) -> Iterator[str]:
+    """Yield a message if the host name of a label is also that of an instance of another label."""
+    other, _, number = label.rpartition("-")
+    if other in labels and number.isdecimal():
+        yield f"x-fogify.{at}: {label} is the name of an instance of {other}; choose another label"
 
 
 def _duplicates(at: str, names: Iterable[str]) -> Iterator[str]:

@@ -217,13 +217,9 @@ class NamespaceBackend:
         """Replace the packet-loss rules of a node; links to nodes that do not run get no rules."""
         if not self._features.statistic:
             return
-        addresses = self._peer_addresses(node)
-        directions = [
-            each
-            for each in self._directions[node].values()
-            if each.peer is None or (each.peer, each.network) in addresses
-        ]
-        devices = {each.network: self._device(each.network) for each in directions}
+        directions, addresses = self._directions[node].values(), self._peer_addresses(node)
+        networks = {each.network for each in directions}
+        devices = {network: self._device(network) for network in networks}
         rules = traffic_control.loss_rules(directions, devices, addresses, first=first)
         command([*self._exec_argv(self._namespace(node)), "iptables-restore", "--noflush"], rules)
 

@@ -109,8 +109,11 @@ def _directions(fog: model.FogModel, nodes: tuple[EmulatedNode, ...]) -> Iterato
 def _link(
     network: str, link: model.LabelLink, nodes: tuple[EmulatedNode, ...], source: str, target: str
 ) -> Iterator[Direction]:
+    ways = shapes(link.ways())
+    peers = [node for node in nodes if node.label == target]
     for node in nodes:
-        for peer in nodes:
-            if node.label == source and peer.label == target and node != peer:
-                for way, shape in shapes(link.ways()).items():
-                    yield Direction(network, node.name, way, shape, peer.name)
+        if node.label == source:
+            for peer in peers:
+                if peer != node:
+                    for way, shape in ways.items():
+                        yield Direction(network, node.name, way, shape, peer.name)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from fog_emulation.compose_file import parse_compose, read_compose
 from mistbow.errors import InvalidRequestError
 
-_SUPPORTED = {"image", "command", "entrypoint", "environment", "labels", "shm_size"}
+_SUPPORTED = {"image", "command", "entrypoint", "shm_size"}
+
+_PAIRS = {"environment", "labels"}
 
 # Emulated nodes get networks and limits from the model instead. They are not reachable from other
 # machines, store data in their containers, have no privileges, rotate their logs, are called as in
@@ -22,7 +23,10 @@ _REPLACED = {
     *("stop_grace_period", "tmpfs", "tty", "volumes"),
 }
 
-_VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?::?-(?P<default>[^}]*))?\})")
+_VARIABLE = re.compile(
+    r"\$(?:\$|(?P<plain>[A-Za-z_]\w*)|\{(?P<name>\w+)(?::?-(?P<default>[^}]*))?\}"
+    r"|(?P<other>\{[^}]*\}?))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class ComposeService:
     image: str
     command: str | list[str] | None = None
     entrypoint: str | list[str] | None = None
-    environment: Mapping[str, str] | list[str] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
     shm_size: str | int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Path] = field(default_factory=dict)
@@ -50,8 +54,10 @@ def load_services(path: Path) -> dict[str, ComposeService]:
     Raises ``InvalidRequestError`` for a service without an image, and for a secret without a file.
     Paths of secrets are relative to the compose file.
     """
-    compose: dict[str, Any] = _interpolated(yaml.safe_load(path.read_text()) or {})
+    compose: dict[str, Any] = _interpolated(parse_compose(read_compose(path)) or {})
     services: dict[str, Any] = compose.get("services") or {}
+    if not isinstance(services, dict):
+        raise InvalidRequestError(f"{path}: services: write services as NAME: FIELDS")
     for name, service in services.items():
         if not isinstance(service, dict) or not isinstance(service.get("image"), str):
             raise InvalidRequestError(
@@ -60,12 +66,16 @@ def load_services(path: Path) -> dict[str, ComposeService]:
             )
     return {
         name: ComposeService(
-            **{key: value for key, value in service.items() if key in _SUPPORTED},
+            **{key: service[key] for key in _SUPPORTED & service.keys()},
+            environment=_pairs(path, name, "environment", service),
+            labels=_pairs(path, name, "labels", service),
             secrets={
                 each: _secret(path, each, compose.get("secrets") or {})
                 for each in service.get("secrets", ())
             },
-            unsupported=tuple(sorted(service.keys() - _SUPPORTED - _REPLACED - {"secrets"})),
+            unsupported=tuple(
+                sorted(service.keys() - _SUPPORTED - _PAIRS - _REPLACED - {"secrets"})
+            ),
         )
         for name, service in services.items()
     }
@@ -74,7 +84,8 @@ def load_services(path: Path) -> dict[str, ComposeService]:
 def _interpolated(value: Any) -> Any:
     """Return a part of a compose file, in which environment variables replace ``${NAME}``.
 
-    As in compose, ``${NAME:-DEFAULT}`` has a default, and ``$$`` is a dollar sign.
+    As in compose, ``${NAME:-DEFAULT}`` has a default, and ``$$`` is a dollar sign. Raises
+    ``InvalidRequestError`` for other forms, such as ``${NAME:?MESSAGE}``.
     """
     if isinstance(value, dict):
         return {key: _interpolated(part) for key, part in value.items()}
@@ -86,9 +97,35 @@ def _interpolated(value: Any) -> Any:
 
 
 def _value_of(variable: re.Match[str]) -> str:
-    if variable["name"] is None:
+    if variable["other"] is not None:
+        raise InvalidRequestError(
+            f"{variable[0]} is not supported: write ${{NAME}} or ${{NAME:-DEFAULT}}, or $$ for a $"
+        )
+    name = variable["name"] or variable["plain"]
+    if name is None:
         return "$"
-    return os.environ.get(variable["name"]) or variable["default"] or ""
+    return os.environ.get(name) or variable["default"] or ""
+
+
+def _pairs(path: Path, name: str, key: str, service: Mapping[str, Any]) -> dict[str, str]:
+    """Return the pairs of a field that compose accepts as fields, or as a list of NAME=VALUE."""
+    given = service.get(key) or {}
+    if isinstance(given, list) and all(isinstance(each, str) for each in given):
+        given = dict(each.split("=", 1) if "=" in each else (each, None) for each in given)
+    scalars = str | int | float | None
+    if not isinstance(given, dict) or not all(isinstance(each, scalars) for each in given.values()):
+        raise InvalidRequestError(
+            f"{path}: services.{name}.{key}: write NAME: VALUE, or a list of NAME=VALUE"
+        )
+    # A name without a value has that of this process, if any.
+    known = {
+        each: os.environ.get(each) if value is None else value for each, value in given.items()
+    }
+    return {
+        str(each): str(value).lower() if isinstance(value, bool) else str(value)
+        for each, value in known.items()
+        if value is not None
+    }
 
 
 def _secret(path: Path, name: Any, declared: Mapping[str, Any]) -> Path:

@@ -64,7 +64,7 @@ def queue_removal(device: str) -> Sequence[str]:
 
 
 def loss_rules(
-    directions: Sequence[Direction],
+    directions: Iterable[Direction],
     devices: Mapping[str, str],
     addresses: Mapping[tuple[str, str], str],
     *,
@@ -72,15 +72,18 @@ def loss_rules(
 ) -> str:
     """Return the input of ``iptables-restore --noflush`` that replaces a node's packet-loss rules.
 
-    ``devices``: network -> device. ``addresses``: (node, network) -> address. ``first``: whether
-    the node has no packet-loss rules yet. Rules for single peers precede the rule of their network,
-    unless the network loses all packets: a node that is cut off from a network is cut off from each
-    peer in the network.
+    ``devices``: network -> device. ``addresses``: (peer, network) -> address of each peer that
+    runs; links to other peers get no rules. ``first``: whether the node has no packet-loss rules
+    yet. Rules for single peers precede the rule of their network, unless the network loses all
+    packets: a node that is cut off from a network is cut off from each peer in the network.
     """
+    present = [
+        each for each in directions if each.peer is None or (each.peer, each.network) in addresses
+    ]
     lines = ["*filter"]
     for chain, hook, _, _ in _CHAINS.values():
         lines += [f":{chain} - [0:0]", *([f"-A {hook} -j {chain}"] if first else [])]
-    for direction in sorted(directions, key=lambda each: (each.shape.loss < 1, each.peer is None)):
+    for direction in sorted(present, key=lambda each: (each.shape.loss < 1, each.peer is None)):
         chain, _, by, side = _CHAINS[direction.way]
         match = f"-A {chain} {by} {devices[direction.network]}"
         if direction.peer is not None:

@@ -25,8 +25,8 @@ _CONNECT_S = 30.0
 def ensure_class_archive(jars: Path, console: Console) -> None:
     """Create the archive for the jars in a folder if it does not exist; this takes about 20 s.
 
-    If creating fails, the reason is printed to ``console``; Ignite then starts slower. In a folder
-    that cannot be written to, no archive is created.
+    If creating fails, the reason is printed to ``console``; Ignite then starts more slowly. In a
+    folder that cannot be written to, no archive is created.
     """
     archive = class_archive(find_java(), jars)
     if archive.exists() or not os.access(jars, os.W_OK):
@@ -37,7 +37,9 @@ def ensure_class_archive(jars: Path, console: Console) -> None:
             _record(jars, partial)
     except (MistbowError, OSError) as error:
         partial.unlink(missing_ok=True)
-        console.print(f"Ignite starts slower: its class archive failed: {error}", highlight=False)
+        console.print(
+            f"Ignite starts more slowly: its class archive failed: {error}", highlight=False
+        )
         return
     replace_class_archive(archive, partial)
     console.print("Ignite is prepared: it starts faster now", highlight=False)

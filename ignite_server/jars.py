@@ -59,8 +59,11 @@ def check_jars(folder: Path, required: Mapping[str, str]) -> set[str]:
 
 def ensure_jars(folder: Path, console: Console | None = None) -> None:
     """Check the jars in ``folder``, fetch missing jars, and show the progress on ``console``."""
-    folder.mkdir(parents=True, exist_ok=True)
     required = required_jars()
+    # A complete folder is only checked, without the lock: the folders of an image are read-only.
+    if not check_jars(folder, required):
+        return
+    folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder.with_name(f"{folder.name}.lock")):
         if check_jars(folder, required):
             _fetch(folder, required, console or Console(stderr=True))

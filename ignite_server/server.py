@@ -21,17 +21,20 @@ _START_S = 60.0
 _STOP_S = 20.0
 _PAUSE_S = 0.1
 
-_ENVIRONMENT = (
+ENVIRONMENT = (
     "PATH",
     "LD_LIBRARY_PATH",
     "JAVA_HOME",
     "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
     "TMPDIR",
     "TZ",
     "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
     "MISTBOW_RUN",
 )
-"""The environment variables that the server inherits.
+"""The environment variables that an Ignite server inherits.
 
 Ignite writes its environment into its files, so settings are excluded: some settings are secret.
 ``MISTBOW_RUN`` is the tag by which a run finds and ends the processes that it has started.
@@ -104,7 +107,7 @@ class IgniteServer:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self.config.argv(find_java(), self._jars, self._recorded_classes),
-                env=inherited_environment(_ENVIRONMENT),
+                env=inherited_environment(ENVIRONMENT),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,

@@ -112,10 +112,11 @@ class CertificateWatch:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """The end of what a file contains.
+    """The expiry of the certificates in a file.
 
-    ``stamps``: of the file, and of the key. ``time``: of its last valid content; None: it had none.
-    ``fault``: why its content is not used; empty: it is used.
+    ``stamps``: the stamps of the file and of the key. ``time``: the expiry of the last valid
+    content; None: the file had no valid content. ``fault``: why the content is not used; empty: the
+    content is used.
     """
 
     stamps: tuple[FileStamp, FileStamp]

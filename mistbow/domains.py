@@ -42,6 +42,7 @@ def check_domain(name: str) -> str:
     """Return the name of a domain; raises ``ValueError`` if the name is malformed."""
     if _NAME.fullmatch(name) is None:
         raise ValueError(
-            f"{name!r} is no name of a domain: write at most 24 lower-case letters, digits and '-'"
+            f"{name!r} is not a valid name of a domain: write at most 24 lower-case letters, "
+            "digits and '-'"
         )
     return name

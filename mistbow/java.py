@@ -23,7 +23,7 @@ def find_java() -> Path:
     found = shutil.which("java", path=str(Path(home, "bin")) if home else None)
     if found is None:
         where = f"in JAVA_HOME ({home})" if home else "on the PATH"
-        raise MistbowError(f"no java found {where}", hint=_HINT)
+        raise MistbowError(f"no Java was found {where}", hint=_HINT)
     version = _version(Path(found))
     if version < MIN_VERSION:
         raise MistbowError(f"{found} is Java {version}, older than {MIN_VERSION}", hint=_HINT)

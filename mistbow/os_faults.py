@@ -13,6 +13,7 @@ _HINTS = {
     errno.EPERM: "give this user access to it, or choose another folder",
     errno.EIO: "check this disk",
     errno.ENOTDIR: "remove the file that is in the place of a folder",
+    errno.EEXIST: "remove it, or choose another folder",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.ENFILE: "raise the limit of open files of this machine (fs.file-max)",
     errno.ENOMEM: "free memory of this machine",

@@ -183,6 +183,7 @@ def _with_watches(lifespan: Lifespan | None, settings: ServiceSettings) -> Lifes
 
     @asynccontextmanager
     async def with_watches(app: FastAPI) -> AsyncIterator[None]:
+        _build_routes(app)
         log_loop_errors(asyncio.get_running_loop())
         certificates = PeriodicTask(settings.certificates.check, schedule)
         certificates.start()
@@ -193,6 +194,17 @@ def _with_watches(lifespan: Lifespan | None, settings: ServiceSettings) -> Lifes
             await certificates.close()
 
     return with_watches
+
+
+def _build_routes(app: FastAPI) -> None:
+    """Build the routes of all routers.
+
+    FastAPI would build them at the first request, and stop the event loop meanwhile: for 140 ms in
+    an agent.
+    """
+    scope = {"type": "http", "method": "GET", "path": "/", "root_path": "", "headers": []}
+    for route in app.routes:
+        route.matches(scope)
 
 
 def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None:

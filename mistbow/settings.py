@@ -126,22 +126,26 @@ class ServiceSettings(TlsSettings):
         default="info", description="Minimum level that is logged."
     )
     max_body_bytes: int = Field(
-        default=8 * 2**20, ge=1024, le=2**31, description="Largest request body, bytes."
+        default=8 * 2**20, ge=1024, le=2**31, description="Maximum size of a request's body, bytes."
     )
     body_seconds: float = Field(
         default=60.0,
         gt=0,
         le=86_400,
-        description="Longest time to receive a request's body, seconds.",
+        description="Maximum time until a request's body is complete, seconds.",
     )
     max_requests: int = Field(
-        default=256, ge=1, le=1_000_000, description="Limit of concurrent requests of a token."
+        default=256,
+        ge=1,
+        le=1_000_000,
+        description="Maximum number of concurrent requests with one token.",
     )
     max_followers: int = Field(
         default=500,
         ge=1,
         le=1_000_000,
-        description="Limit of concurrent requests of a token that follow or wait for rows.",
+        description="Maximum number of concurrent requests with one token that follow or wait for "
+        "rows.",
     )
     tokens_file: Path | None = Field(
         default=None, description="File of further tokens, created by mistbow token add."
@@ -157,7 +161,7 @@ class ServiceSettings(TlsSettings):
     def _check_host_names(cls, names: str) -> str:
         for part in names.split(","):
             if part.strip() and not is_host(host_name(part)):
-                raise ValueError(f"{part.strip()!r} is no host name; write NAME,NAME")
+                raise ValueError(f"{part.strip()!r} is not a host name; write NAME,NAME")
         return names
 
     @field_validator("tokens_file")
@@ -168,7 +172,7 @@ class ServiceSettings(TlsSettings):
         if info.data.get("token", "") is None and info.data.get("identity_file", "") is None:
             raise ValueError(
                 "MISTBOW_TOKENS_FILE also needs MISTBOW_IDENTITY_FILE, MISTBOW_TOKEN or "
-                "MISTBOW_TOKEN_FILE: services authenticate each other by it"
+                "MISTBOW_TOKEN_FILE: services authenticate each other by one of these"
             )
         try:
             read_token_file(file)

@@ -29,9 +29,9 @@ class BadTlsFileError(ValueError):
 class TlsFiles:
     """The files of one side of TLS connections (PEM).
 
-    ``ca``: the trusted authorities; None: for a client those of the system, for a server none: it
-    asks clients for no certificate. ``certificate``, ``key``: the own certificate with its chain,
-    and its key; None: a client has none.
+    ``ca``: the trusted authorities; None: a client trusts the authorities of the system, and a
+    server requests no certificates of clients. ``certificate``, ``key``: the own certificate with
+    its chain, and its key; None: a client without a certificate.
     """
 
     ca: Path | None = None

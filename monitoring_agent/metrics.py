@@ -6,6 +6,9 @@ COLLECTED_POINTS = Counter("mistbow_monitor_collected_points", "Points collected
 FAILED_COLLECTIONS = Counter(
     "mistbow_monitor_failed_collections", "Collections that failed.", ["collector"]
 )
+INVALID_POINTS = Counter(
+    "mistbow_monitor_invalid_points", "Points of JSON sources that are invalid.", ["collector"]
+)
 SKIPPED_COLLECTIONS = Counter(
     "mistbow_monitor_skipped_collections",
     "Collections skipped by adaptive sampling: none of their values was due.",

@@ -36,7 +36,8 @@ class MonitorSettings(ServiceSettings):
         default=100_000,
         ge=1,
         le=1_000_000_000,
-        description="Points buffered while the storage agent is away; the oldest are dropped.",
+        description="Maximum number of points that wait for the storage agent; beyond it, the "
+        "oldest are dropped.",
     )
     sources: str = Field(
         default="",
@@ -48,5 +49,8 @@ class MonitorSettings(ServiceSettings):
         "with * for any part of a name.",
     )
     adaptive_longest_ms: int = Field(
-        default=10_000, ge=100, le=86_400_000, description="Longest period of these metrics, ms."
+        default=10_000,
+        ge=100,
+        le=86_400_000,
+        description="Maximum time between two values of these metrics, ms.",
     )

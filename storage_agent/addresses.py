@@ -1,20 +1,8 @@
-"""Names of sites and addresses of services, as settings and other agents give them."""
+"""Addresses of services, as settings and other agents give them."""
 
-import re
 from urllib.parse import urlsplit
 
 from mistbow.setting_values import is_host
-
-MAX_SITE_NAME = 40
-_SITE_NAME = re.compile(rf"[a-z0-9][a-z0-9.-]{{0,{MAX_SITE_NAME - 1}}}")
-
-
-def is_site_name(text: str) -> bool:
-    """Return whether a text is a valid name of a site.
-
-    Names of sites are parts of names of streams, and must be valid there.
-    """
-    return _SITE_NAME.fullmatch(text) is not None
 
 
 def is_service_url(text: str) -> bool:

@@ -55,14 +55,18 @@ CLOCK_SKEW = Gauge(
 )
 STORED_BYTES = Gauge("mistbow_agent_stored_bytes", "Bytes of all streams as stored.")
 NODES = Gauge("mistbow_agent_ignite_nodes", "Nodes of this site's Ignite that are running.")
-COPIES = Gauge("mistbow_agent_ignite_copies", "Up-to-date copies of each partition, at least.")
+COPIES = Gauge(
+    "mistbow_agent_ignite_copies", "The minimum number of up-to-date copies of a partition."
+)
 REBALANCING = Gauge(
     "mistbow_agent_ignite_rebalancing", "1 while a node receives the data that it missed."
 )
 REFUSED = Gauge(
     "mistbow_agent_refused_streams", "Streams refused because acknowledged rows are lost."
 )
-SPOOLED_POINTS = Counter("mistbow_agent_spooled_points", "Points spooled while Ignite was away.")
+SPOOLED_POINTS = Counter(
+    "mistbow_agent_spooled_points", "Points spooled while Ignite was unavailable."
+)
 SPOOLED_BODIES = Gauge("mistbow_agent_spooled_bodies", "Bodies in the spool.")
 SPOOLED_BYTES = Gauge("mistbow_agent_spooled_bytes", "Bytes in the spool.")
 SPOOL_DAMAGED_FILES = Gauge(

@@ -19,13 +19,10 @@ from mistbow.settings import (
     parse_addresses,
     parse_urls,
 )
+from mistbow.site_names import MAX_SITE_NAME, is_site_name
 from mistbow.timestamps import TimestampUnit
 from mistbow.trust_settings import AuthoritiesFile, check_identity_site
-from storage_agent.addresses import (
-    MAX_SITE_NAME,
-    is_service_url,
-    is_site_name,
-)
+from storage_agent.addresses import is_service_url
 from storage_agent.mqtt_topics import template_fault
 
 _MAX_SECONDS = 100 * 366 * 86_400
@@ -196,8 +193,8 @@ class AgentSettings(ServiceSettings):
     )
     durability: Durability = Field(
         default="fsync",
-        description="The failure that a stored write survives: a power cut (fsync), a crash of "
-        "Ignite (log), or none (memory); with memory, the site stores no offloaded points.",
+        description="The failure that an acknowledged write survives. fsync: a power cut, log: a "
+        "crash of a process, memory: none. With memory, the site stores no offloaded points.",
     )
     move_after_s: int = Field(
         default=3600,

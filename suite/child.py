@@ -6,10 +6,11 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
+from mistbow.runtime.environment import inherited_environment
 from mistbow.runtime.periodic import PeriodicThread, Schedule
 from suite.child_logs import ChildLogs
 from suite.expected_traces import TraceFilter
@@ -24,8 +25,9 @@ _HEALTHY_S = 30.0
 class Child:
     """The declaration of a child process.
 
-    ``ready``: returns whether the process is ready to serve requests. ``env``: variables that are
-    added to the environment. ``after``: the names of the children that must be ready first.
+    ``ready``: returns whether the process is ready to serve requests. ``inherits``: the names of
+    the environment variables that the child inherits; None: all variables. ``env``: variables that
+    are added to the environment. ``after``: the names of the children that must be ready first.
     ``patience_s``: the time (s) between SIGTERM and SIGKILL.
     """
 
@@ -35,6 +37,7 @@ class Child:
     env: Mapping[str, str] = field(default_factory=dict)
     after: tuple[str, ...] = ()
     patience_s: float = 8.0
+    inherits: Collection[str] | None = None
 
 
 class Backoff:
@@ -144,7 +147,7 @@ class ManagedChild:
             # A session of its own, so that Ctrl-C reaches the supervisor only.
             self._process = subprocess.Popen(
                 self.child.argv,
-                env={**os.environ, **self.child.env, VARIABLE: self._tag},
+                env={**_inherited(self.child), **self.child.env, VARIABLE: self._tag},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -165,6 +168,10 @@ class ManagedChild:
         for line in lines:
             self._last_line = line.strip() or self._last_line
             self._output.line(self.child.name, line, ending=self._stopping)
+
+
+def _inherited(child: Child) -> Mapping[str, str]:
+    return os.environ if child.inherits is None else inherited_environment(child.inherits)
 
 
 def _ending(code: int) -> str:

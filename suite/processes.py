@@ -13,6 +13,7 @@ from analytics_worker.settings import WorkerSettings
 from ignite_server.cluster import make_ready
 from ignite_server.config import IgniteConfig
 from ignite_server.ports import LOOPBACK
+from ignite_server.server import ENVIRONMENT
 from ignite_server.settings import IgniteSettings
 from mistbow.client.credentials import service_credentials
 from mistbow.flags import check_settings
@@ -199,7 +200,8 @@ def ignite_config(settings: IgniteSettings) -> IgniteConfig:
 def _ignite(settings: IgniteSettings) -> Child:
     config = ignite_config(settings)
     argv = config.argv(find_java(), settings.jars_folder)
-    return Child("ignite", tuple(argv), lambda: make_ready(config, settings.jars_folder))
+    is_ready = partial(make_ready, config, settings.jars_folder)
+    return Child("ignite", tuple(argv), is_ready, inherits=ENVIRONMENT)
 
 
 def _client(settings: TlsSettings) -> httpx.Client:

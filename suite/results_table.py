@@ -61,7 +61,7 @@ class ResultsTable:
             table,
             *(Text(text, style="yellow") for text in self._silent[:_MAX_SILENT]),
             *(Text(note, style="dim") for note in notes),
-            "Ctrl-C stops it all.",
+            "Ctrl-C stops all services.",
         )
 
     def _current(self) -> list[Result]:

@@ -1,6 +1,6 @@
 """``mistbow storage``: runs a site's Ignite and storage agent until SIGTERM, in a container."""
 
-from ignite_server.jars import check_jars, ensure_jars, required_jars
+from ignite_server.jars import ensure_jars
 from mistbow.home_lock import home_lock
 from mistbow.private_files import make_home
 from mistbow.service import require_token_beyond_loopback
@@ -20,9 +20,7 @@ def run(settings: StorageSettings) -> None:
     check_settings_of(processes)
     with home_lock(settings.home, "run", "a suite") as lock:
         check_all_ports(settings, settings.host)
-        # A complete folder is only checked: that of an image is read-only.
-        if not settings.jars_folder.exists() or check_jars(settings.jars_folder, required_jars()):
-            ensure_jars(settings.jars_folder)
+        ensure_jars(settings.jars_folder)
         stopping = stop_on_signals()
         output = StdoutLog(secrets_of(settings))
         for problem in problems:

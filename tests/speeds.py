@@ -4,10 +4,13 @@
 - ``integration``: the test requests ``processes``, directly or through a fixture, or has the marker
   ``integration``, because it computes or waits for seconds.
 - ``unit``: all other tests. A unit test that starts a process fails.
+
+Tests ``alone`` are in few folders, so that a run of them collects only these.
 """
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +20,13 @@ _PROCESS_EVENTS = frozenset({
     "os.forkpty", "pty.spawn",
 })  # fmt: skip
 """The audit events of all functions that start a process or replace the current process."""
+
+
+_ALONE = ("adaptation", "analytics_enabler/domains", "chaos", "end_to_end", "handovers", "upgrade")
+"""The folders with tests that run alone."""
+
+_TESTS = Path(__file__).parent
+_ALONE_FOLDERS = tuple(_TESTS / folder for folder in _ALONE)
 
 
 class _ProcessGuard:
@@ -59,10 +69,28 @@ def speed_of(item: pytest.Item) -> str:
     return "integration" if is_slow or "processes" in fixtures else "unit"
 
 
+def may_have_alone_tests(path: Path) -> bool:
+    """Return whether a file or folder can be collected to tests that run alone."""
+    return any(path.is_relative_to(each) or each.is_relative_to(path) for each in _ALONE_FOLDERS)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Collect no other folders if only tests that run alone are selected."""
+    of_alone_only = config.option.markexpr.startswith("alone")
+    return True if of_alone_only and not may_have_alone_tests(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with its speed."""
+    """Mark each test with its speed.
+
+    Raises ``pytest.UsageError`` if a test ``alone`` is where a run of these does not collect it.
+    """
     for item in items:
         item.add_marker(speed_of(item))
+        if item.get_closest_marker("alone") and not may_have_alone_tests(item.path):
+            raise pytest.UsageError(
+                f"{item.nodeid} runs alone, so it must be in one of: {', '.join(_ALONE)}"
+            )
 
 
 @pytest.hookimpl(wrapper=True)

@@ -128,7 +128,10 @@ def undrain(node: str) -> Call[None]:
 
 
 def node_drain(node: str) -> Call[NodeDrain]:
-    """Return whether a node is drained, and its remaining fragments."""
+    """Return whether a node is drained, and its remaining fragments in all domains.
+
+    Raises ``UnavailableError`` if the worker of the node does not list its fragments.
+    """
     return _call("GET", _drain_path(node), NodeDrain, repeatable=True)
 
 

@@ -89,6 +89,11 @@ class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
         """The ticks at which the aggregate has values."""
         return Ticks(self.every_ms, self.at)
 
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The points of each argument."""
+        return (self.source,) if self.other is None else (self.source, self.other)
+
 
 class Measure(msgspec.Struct, frozen=True, tag="measure"):
     """A lowered ``Aggregate``: a function of one or two shared windows.
@@ -100,6 +105,11 @@ class Measure(msgspec.Struct, frozen=True, tag="measure"):
     window: str
     parameters: Parameters = ()
     other: str | None = None
+
+    @property
+    def windows(self) -> tuple[str, ...]:
+        """The id of the window of each argument."""
+        return (self.window,) if self.other is None else (self.window, self.other)
 
 
 class Reduction(msgspec.Struct, frozen=True, tag="reduction"):

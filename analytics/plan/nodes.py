@@ -196,7 +196,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _check_measure(measure: Measure, insight: Insight, windows: Mapping[str, Window]) -> None:
-    for id in filter(None, (measure.window, measure.other)):
+    for id in measure.windows:
         window = windows.get(id)
         if window is None:
             raise ValueError(f"{insight.uid} names an unknown window {id}")

@@ -1,7 +1,7 @@
 """Orders: the fragments of one domain that a worker should run, as state instead of commands."""
 
 from collections.abc import Container, Iterable, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -41,6 +41,18 @@ class Lease(msgspec.Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"generation {self.generation}, epoch {self.epoch}"
+
+
+def lease_from(details: Any) -> Lease | None:
+    """Return the lease in the details of a refused order; None: of an earlier version.
+
+    >>> lease_from({"generation": 3, "epoch": 1}), lease_from(None)
+    (Lease(generation=3, epoch=1), None)
+    """
+    try:
+        return msgspec.convert(details, Lease)
+    except msgspec.ValidationError:
+        return None
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ def _functions(plan: Plan) -> Mapping[str, set[AnyFunction]]:
     for insight in plan.insights:
         for node in expressions_of(insight):
             if isinstance(node, Measure):
-                for id in filter(None, (node.window, node.other)):
+                for id in node.windows:
                     functions[id].add(node.function)
     return functions
 

@@ -56,9 +56,8 @@ def _complete_to(insight: Insight, frontier: int) -> int:
 
 def windows_of(insight: Insight) -> set[str]:
     """Return the ids of the windows that an insight reads."""
-    measures = [node for node in expressions_of(insight) if isinstance(node, Measure)]
-    windows = {measure.window for measure in measures}
-    return windows | {measure.other for measure in measures if measure.other is not None}
+    measures = (node for node in expressions_of(insight) if isinstance(node, Measure))
+    return {window for measure in measures for window in measure.windows}
 
 
 def subplan(plan: Plan, insights: tuple[Insight, ...]) -> Plan:

@@ -141,10 +141,9 @@ def _leaf(node: Expression, by: tuple[str, ...]) -> str:
         case Attribute(name):
             return name
         case Measure():
-            windows = filter(None, (node.window, node.other))
-            return f"{function_text(node)}({', '.join(windows)})"
+            return f"{function_text(node)}({', '.join(node.windows)})"
         case Aggregate():
-            sources = [source_text(source) for source in (node.source, node.other) if source]
+            sources = map(source_text, node.sources)
             lengths = [node.size_ms, *([node.offset_ms] * bool(node.offset_ms))]
             if node.function in ACCUMULATED or node.points is not UNSET:  # no window of time
                 lengths = []

@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from analytics.insight_models import Submission
 from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.limits import MAX_CHARACTERS
-from mistbow.errors import InvalidRequestError, TooLargeError
+from mistbow.errors import InvalidRequestError, TooLargeError, UnsupportedError
 
 _EXAMPLE = "cpu_now = COMPUTE AVG(cpu.util, 10 SECONDS) EVERY 5 SECONDS"
 
@@ -54,8 +54,8 @@ def read_deployment(body: bytes) -> Deployment:
 async def read_submission(request: Request) -> Submission:
     """Return the submission in the body of a request.
 
-    Raises ``TooLargeError`` if the queries are too long, and ``InvalidRequestError`` if the body is
-    invalid or contains no queries.
+    Raises ``UnsupportedError`` if the body is neither JSON nor plain text, ``TooLargeError`` if the
+    queries are too long, and ``InvalidRequestError`` if the body is invalid or has no queries.
     """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()
@@ -65,7 +65,7 @@ async def read_submission(request: Request) -> Submission:
         case "text/plain":
             submission = _from_text(body)
         case _:
-            raise InvalidRequestError(
+            raise UnsupportedError(
                 f"the content type is not supported: {content_type or 'missing'}",
                 hint="Send application/json or text/plain.",
             )

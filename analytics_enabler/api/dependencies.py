@@ -6,7 +6,7 @@ from fastapi import Request
 
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.domains.proxy import DomainProxy, Proxied, is_proxied
-from analytics_enabler.domains.role import DomainRole, RoleState
+from analytics_enabler.domains.role import DomainRole
 
 
 def proxied_to_owner(
@@ -28,7 +28,7 @@ def proxied_by_standby(
     """Return a dependency that proxies the requests to a standby to the active enabler."""
 
     async def proxy_request(request: Request) -> None:
-        if role.state is RoleState.STANDBY:
+        if role.is_standby:
             raise Proxied(await proxy.send_to_active(request))
 
     return proxy_request

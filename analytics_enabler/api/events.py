@@ -1,12 +1,15 @@
 """The route of live events: results, states, the fog and decisions in one stream for a page."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
+from analytics_enabler.api.live_answers import until_standby
+from analytics_enabler.domains.proxy import DomainProxy
+from analytics_enabler.domains.role import DomainRole
 from analytics_enabler.live.events import CursorClock, EventQueue, encode_json
 from analytics_enabler.live.result_hub import ResultHub, ResultSubscriber
 from analytics_enabler.live.topic_hub import TopicHub
@@ -15,7 +18,7 @@ from analytics_enabler.results.follower_limit import FollowerLimit
 from mistbow import __version__
 from mistbow.auth.callers import Caller, current_caller
 from mistbow.auth.rules import requires
-from mistbow.errors import ForbiddenError, InvalidRequestError, MistbowError, NotFoundError
+from mistbow.errors import ForbiddenError, InvalidRequestError, NotFoundError
 
 PING_S = 15.0
 """The time (s) without another event after which a client receives the event ``ping``."""
@@ -27,9 +30,17 @@ _MAX_CURSOR = 253_402_300_799_999
 
 
 def events_router(
-    results: ResultHub, hub: TopicHub, limit: FollowerLimit, clock: CursorClock
+    results: ResultHub,
+    hub: TopicHub,
+    limit: FollowerLimit,
+    clock: CursorClock,
+    proxy: DomainProxy,
+    role: DomainRole,
 ) -> APIRouter:
-    """Return the route ``/api/events``."""
+    """Return the route ``/api/events``.
+
+    ``proxy``: finds deployments of other domains. ``role``: ends the events of a standby.
+    """
     router = APIRouter(prefix="/api", tags=["events"])
 
     @router.get("/events", response_class=StreamingResponse, dependencies=[Depends(limit.follower)])
@@ -65,9 +76,9 @@ def events_router(
                 hint="Name deployments instead of insights, or open a second stream.",
             )
         cursor = _cursor(last_event_id, after)
-        stream = _Stream(results, hub, clock, current_caller())
+        stream = _Stream(results, hub, clock, proxy, current_caller())
         return StreamingResponse(
-            stream.events(chosen, followed, cursor),
+            until_standby(role, stream.events(chosen, followed, cursor)),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
@@ -101,23 +112,30 @@ class _Stream:
     """The events of one client."""
 
     def __init__(
-        self, results: ResultHub, topics: TopicHub, clock: CursorClock, caller: Caller
+        self,
+        results: ResultHub,
+        topics: TopicHub,
+        clock: CursorClock,
+        proxy: DomainProxy,
+        caller: Caller,
     ) -> None:
         self._results = results
         self._topics = topics
         self._clock = clock
+        self._proxy = proxy
         self._caller = caller
         self._queue = EventQueue()
         self._subscribers: list[ResultSubscriber] = []
 
     async def events(
         self, topics: list[str], insights: list[str], after: int | None
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the encoded events until the client disconnects or is too slow."""
-        subscribing = asyncio.create_task(self._subscribe_all(topics, insights, after))
+        began_at = self._clock()
+        subscribing = asyncio.create_task(self._subscribe_all(topics, insights, after, began_at))
         try:
             hello = {
-                "at": self._clock(),
+                "at": began_at,
                 "version": __version__,
                 "resumed": after is not None,
                 "ping_s": PING_S,
@@ -140,25 +158,40 @@ class _Stream:
         return b"event: ping\ndata: " + _data({"at": self._clock()})
 
     async def _subscribe_all(
-        self, topics: list[str], insights: list[str], after: int | None
+        self, topics: list[str], insights: list[str], after: int | None, began_at: int
     ) -> None:
         for name in insights:
-            await self._subscribe(name, after)
-        await self._topics.subscribe(self._queue, topics, after)
+            await self._subscribe(name, after, began_at)
+        await self._topics.subscribe(self._queue, topics, after, began_at)
         self._queue.release()
 
-    async def _subscribe(self, name: str, after: int | None) -> None:
+    async def _subscribe(self, name: str, after: int | None, began_at: int) -> None:
         deployment_id, _, insight = name.partition("/")
         subscriber = ResultSubscriber(self._queue, insight or None, self._caller)
         self._subscribers.append(subscriber)
         try:
             await self._results.subscribe(subscriber, deployment_id, after)
-        except (NotFoundError, ForbiddenError) as error:
-            self._report(deployment_id, error)
+        except NotFoundError as error:
+            message = await self._elsewhere(deployment_id) or error.message
+        except ForbiddenError as error:
+            message = error.message
+        else:
+            return
+        problem = {"deployment_id": deployment_id, "message": message}
+        # The client has not received the results of all its insights yet: its cursor remains.
+        cursor = began_at if after is None else after
+        self._queue.put_first(encode_json("problem", problem, cursor))
 
-    def _report(self, deployment_id: str, error: MistbowError) -> None:
-        problem = {"deployment_id": deployment_id, "message": error.message}
-        self._queue.put_first(encode_json("problem", problem, self._clock()))
+    async def _elsewhere(self, deployment_id: str) -> str | None:
+        """Return where a deployment of another domain can be followed; None: nowhere."""
+        owner = await self._proxy.owner(deployment_id)
+        if owner is None:
+            return None
+        here = f"/api/insights/{deployment_id}/results/follow"
+        return (
+            f"the deployment {deployment_id} belongs to the domain {owner.enabler.domain}: follow "
+            f"its results at {owner.enabler.url}, or by {here}"
+        )
 
 
 def _data(value: object) -> bytes:

@@ -12,6 +12,7 @@ from analytics.insight_models import (
     DeploymentList,
     DeploymentStatus,
     Explanation,
+    Submission,
 )
 from analytics_enabler.api.bodies import (
     BODY_DOCUMENTATION,
@@ -25,6 +26,7 @@ from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.decision_log import DecisionLog
 from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.deployments.service import Deployments
+from analytics_enabler.deployments.submissions import id_of_key
 from analytics_enabler.deployments.versions import entity_tag, expected_versions, version_of
 from analytics_enabler.domains.proxy import DomainProxy, is_proxied
 from analytics_enabler.execution import ExecutionStatus
@@ -69,9 +71,15 @@ def insights_router(
 
     router = APIRouter(prefix="/api/insights", tags=["insights"])
     proxied = [Depends(proxied_to_owner(deployments, proxy))]
+    changes = [Depends(only_parameters()), *proxied]
     _add_check_and_explain(router, deployments, explainer, proxy)
 
-    @router.post("", status_code=201, openapi_extra=BODY_DOCUMENTATION)
+    @router.post(
+        "",
+        status_code=201,
+        openapi_extra=BODY_DOCUMENTATION,
+        dependencies=[Depends(only_parameters())],
+    )
     @requires("admin")
     @raises(ConflictError, FencedError, InvalidQueryError, ReusedKeyError)
     async def submit(
@@ -86,11 +94,9 @@ def insights_router(
         deployment. Insights that read sites outside the domain of this enabler are passed on to
         the smallest domain that has all of these sites.
         """
-        if not is_proxied(request.headers) and not proxy.directory.is_alone:
-            checked = await deployments.check(submission.queries)
-            if checked.ok:
-                await proxy.submit(request, checked.definitions)
         key = None if idempotency_key is None else current_caller().scoped_key(idempotency_key)
+        if not is_proxied(request.headers) and not proxy.directory.is_alone:
+            await _proxy_submission(request, submission, deployments, proxy, key)
         deployment = await deployments.submit(submission.queries, submission.name, key)
         SUBMISSIONS.labels("submitted").inc()
         _tag(response, deployment)
@@ -126,7 +132,7 @@ def insights_router(
         _tag(response, deployment)
         return await _with_windows(shown(deployment), deployment, coverage)
 
-    @router.put("/{deployment_id}", openapi_extra=BODY_DOCUMENTATION, dependencies=proxied)
+    @router.put("/{deployment_id}", openapi_extra=BODY_DOCUMENTATION, dependencies=changes)
     @requires("admin")
     @raises(
         *(ConflictError, FencedError, InvalidQueryError, NotFoundError),
@@ -152,7 +158,7 @@ def insights_router(
         _tag(response, deployment)
         return accepted(deployment, await explainer.warnings(deployment, deployments.running()))
 
-    @router.post("/{deployment_id}/pause", dependencies=proxied)
+    @router.post("/{deployment_id}/pause", dependencies=changes)
     @requires("admin")
     @raises(FencedError, NotFoundError)
     async def pause(deployment_id: str) -> DeploymentStatus:
@@ -164,7 +170,7 @@ def insights_router(
         SUBMISSIONS.labels("paused").inc()
         return shown(deployment)
 
-    @router.post("/{deployment_id}/resume", dependencies=proxied)
+    @router.post("/{deployment_id}/resume", dependencies=changes)
     @requires("admin")
     @raises(FencedError, NotFoundError)
     async def resume(deployment_id: str) -> DeploymentStatus:
@@ -190,9 +196,7 @@ def insights_router(
             raise InvalidRequestError("the path and the body name different deployments")
         await deployments.adopt(deployment)
 
-    @router.delete(
-        "/{deployment_id}", status_code=204, dependencies=[*proxied, Depends(only_parameters())]
-    )
+    @router.delete("/{deployment_id}", status_code=204, dependencies=changes)
     @requires("admin")
     @raises(FencedError, NotFoundError, PreconditionFailedError)
     async def delete(deployment_id: str, if_match: IfMatch = None) -> None:
@@ -205,6 +209,28 @@ def insights_router(
         SUBMISSIONS.labels("deleted").inc()
 
     return router
+
+
+async def _proxy_submission(
+    request: Request,
+    submission: Submission,
+    deployments: Deployments,
+    proxy: DomainProxy,
+    key: str | None,
+) -> None:
+    """Raise ``Proxied`` with the answer if another domain has the deployment, or is to have it.
+
+    ``key``: the idempotency key; a domain that has its deployment already repeats its answer, even
+    if a smaller domain would have it now.
+    """
+    if key is not None:
+        await deployments.refresh()
+        if deployments.has(id_of_key(key)):
+            return
+        await proxy.repeat(request, id_of_key(key))
+    checked = await deployments.check(submission.queries)
+    if checked.ok:
+        await proxy.submit(request, checked.definitions)
 
 
 async def _with_windows(

@@ -104,7 +104,7 @@ def metrics_router(
     ) -> SeriesPage:
         """List the series of a metric, each with its latest point."""
         if cursor is not None and re.fullmatch("[0-9]{1,9}", cursor) is None:
-            raise InvalidRequestError("cursor: this is not the next of a page")
+            raise InvalidRequestError("cursor: the value is not the `next` of a page")
         wanted = MetricFilter(metric, entity, site, prefix=current_caller().entity_prefix)
         nodes, sites = await all_nodes(), fabric_view.site_of_node
         skipped = int(cursor or 0)

@@ -120,7 +120,7 @@ def placements_router(
         await fog_view.refresh()
         return fog_view.snapshot()
 
-    @router.put("/nodes/{node}/drain", status_code=204)
+    @router.put("/nodes/{node}/drain", status_code=204, dependencies=[Depends(only_parameters())])
     @requires("admin")
     @raises(NotFoundError, UnavailableError)
     async def drain(node: str) -> None:
@@ -142,11 +142,15 @@ def placements_router(
 
     @router.get("/nodes/{node}/drain")
     @requires("read")
-    @raises(NotFoundError)
+    @raises(NotFoundError, UnavailableError)
     async def show_drain(node: str) -> NodeDrain:
-        """Return whether a node is drained, and its remaining fragments."""
+        """Return whether a node is drained, and its remaining fragments in all domains.
+
+        The answer is 503 if the worker of the node does not list its fragments.
+        """
         found = reconciler.node(node)
-        return NodeDrain(node=node, drained=found.worker.drained, fragments=sorted(found.observed))
+        running = await found.running()
+        return NodeDrain(node=node, drained=found.worker.drained, fragments=running)
 
     @router.get("/fog/history")
     @requires("read")

@@ -1,7 +1,8 @@
 """Routes for the latest results of a deployment, and for following new results."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
+from contextlib import aclosing
 from itertools import chain
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -14,9 +15,11 @@ from starlette.responses import StreamingResponse
 
 from analytics.insight_models import Results
 from analytics_enabler.api.dependencies import proxied_to_owner
+from analytics_enabler.api.live_answers import until_standby
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.domains.proxy import DomainProxy
+from analytics_enabler.domains.role import DomainRole
 from analytics_enabler.execution.settled_results import SettledResults
 from analytics_enabler.limits import MAX_RESULTS, MAX_RESULTS_WAIT_S
 from analytics_enabler.results.cursor import Start, decode_cursor, encode_cursor
@@ -50,13 +53,14 @@ def results_router(
     times: Timestamps,
     proxy: DomainProxy,
     settled_results: SettledResults,
+    role: DomainRole,
 ) -> APIRouter:
     """Return the routes under ``/api/insights/{id}/results``.
 
     ``followed``: the streams of results that clients follow. These streams are read with a separate
     client of the storage agent, so that open streams do not block other requests. ``times``: reads
     the times of requests. ``proxy``: proxies requests for deployments of other domains.
-    ``settled_results``: waits for settled results.
+    ``settled_results``: waits for settled results. ``role``: ends the events of a standby.
     """
     router = APIRouter(
         prefix="/api/insights/{deployment_id}/results",
@@ -168,7 +172,7 @@ def results_router(
         )
         for identity, revision in await reader.revisions(selection, starts):
             follower.revisions.add(identity, revision)
-        return EventSourceResponse(_events(follower), ping=PING_S)
+        return EventSourceResponse(until_standby(role, _events(follower)), ping=PING_S)
 
     return router
 
@@ -209,7 +213,8 @@ def _at_most(start: Start, head: Start) -> Start:
     return min(start, head) if isinstance(start, int) and isinstance(head, int) else start
 
 
-async def _events(follower: ResultFollower) -> AsyncIterator[ServerSentEvent]:
-    async for cursor, row in follower.results():
-        data = msgspec.json.encode(row).decode()
-        yield ServerSentEvent(data, event="result", id=cursor)
+async def _events(follower: ResultFollower) -> AsyncGenerator[ServerSentEvent, None]:
+    async with aclosing(follower.results()) as results:
+        async for cursor, row in results:
+            data = msgspec.json.encode(row).decode()
+            yield ServerSentEvent(data, event="result", id=cursor)

@@ -51,7 +51,8 @@ def sessions_router(
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() not in _SCHEMES:
             raise InvalidRequestError(
-                "a session begins with a token", hint="Send 'Authorization: Bearer TOKEN'."
+                "to begin a session, a token is required",
+                hint="Send 'Authorization: Bearer TOKEN'.",
             )
         session_id, session = sessions.begin(token.strip())
         response.set_cookie(

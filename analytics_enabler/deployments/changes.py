@@ -1,21 +1,7 @@
 """The changes of a deployment's insights as texts, for decisions."""
 
-from collections.abc import Iterable
-
+from analytics_enabler.decision_log import listed
 from analytics_enabler.deployments.model import Deployment
-from mistbow.first_names import first_names
-
-MAX_LISTED = 10
-"""The maximum number of insights that the text of a decision lists."""
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return the first names as a text.
-
-    >>> listed("abc"), listed(map(str, range(13))).endswith("8, 9 and 3 more")
-    ('a, b, c', True)
-    """
-    return first_names(list(names), MAX_LISTED)
 
 
 def named(deployment: Deployment) -> str:

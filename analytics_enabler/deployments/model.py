@@ -73,6 +73,18 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
         return self.definition.deployed(self.uid, self.since)
 
 
+def time_of_change(now: int, former: int) -> int:
+    """Return the time (ms) of a change that is made ``now``, after the ``former`` change.
+
+    The former change may have the time of another enabler, whose clock is ahead. With an earlier
+    time, this change would be undone when both enablers compare their versions.
+
+    >>> time_of_change(7, 5), time_of_change(7, 9)
+    (7, 10)
+    """
+    return max(now, former + 1)
+
+
 Settlement = Callable[[Generation], Sequence[str] | None]
 """A function that returns the sites that are missing in the final results of an ended generation.
 

@@ -9,7 +9,7 @@ The reason of a refusal may be invisible to this enabler, for example a limit of
 """
 
 MAX_ABSENCE_MS = 3_600_000
-"""The time (ms) without a reachable enabler of the larger domain after which a move is given up."""
+"""The time (ms) without a reachable enabler of the larger domain until a move is abandoned."""
 
 MAX_UNANNOUNCED_MS = 600_000
 """The same time (ms) if no site of the fabric announces the larger domain any more."""
@@ -26,7 +26,7 @@ class DomainAbsence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ends_at(self) -> int:
-        """The time (ms) at which moves to the domain are given up."""
+        """The time (ms) at which moves to the domain are abandoned."""
         return self.since + (MAX_ABSENCE_MS if self.is_announced else MAX_UNANNOUNCED_MS)
 
 
@@ -64,7 +64,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     ``changed_at``: the time (ms) of the last change of the move. ``refusal``: the refusal of the
     last attempt; None: no attempt was refused. ``is_ended``: the deployment stays in its domain.
     ``absence``: of the larger domain; None: it is reachable. A move that ended with an absence was
-    given up.
+    abandoned.
     """
 
     domain: str

@@ -3,15 +3,22 @@
 import asyncio
 import secrets
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
 
 import msgspec
 
 from analytics.plan.orders import Lease
 from analytics_enabler.attributes import MAX_AGE_MS, RecentAttributes
 from analytics_enabler.catalogue import DataCatalogue
-from analytics_enabler.decision_log import ENABLER, DecisionKind, DecisionLog, token_author
-from analytics_enabler.deployments.changes import changes_of, listed, named
+from analytics_enabler.decision_log import (
+    ENABLER,
+    DecisionKind,
+    DecisionLog,
+    listed,
+    token_author,
+)
+from analytics_enabler.deployments.changes import changes_of, named
 from analytics_enabler.deployments.deletions import Deletions
 from analytics_enabler.deployments.merge import merge, moved_on
 from analytics_enabler.deployments.model import (
@@ -21,6 +28,7 @@ from analytics_enabler.deployments.model import (
     Event,
     Generation,
     Settlement,
+    time_of_change,
 )
 from analytics_enabler.deployments.submissions import accepted, id_of_key, repeated
 from analytics_enabler.deployments.versions import check_version
@@ -72,8 +80,13 @@ class Deployments:
         scheduler: str = DEFAULT_SCHEDULER,
         domain: str = DEFAULT_DOMAIN,
         recent: RecentAttributes | None = None,
+        is_standby: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``recent``: the attributes of recent points, for bare names and for warnings."""
+        """Create the deployments of a domain.
+
+        ``recent``: the attributes of recent points, for bare names and for warnings.
+        ``is_standby``: whether this enabler is a standby, which changes no deployment.
+        """
         self._journal = journal
         self._recent = recent
         self._catalogue = catalogue
@@ -84,6 +97,7 @@ class Deployments:
         self._results_frontier = results_frontier
         self._decisions = decisions
         self._clock = clock
+        self._is_standby = is_standby
         self._lock = asyncio.Lock()
         self._by_id: dict[str, Deployment] = {}
         self.deletions = Deletions()
@@ -138,14 +152,13 @@ class Deployments:
             if (first := self._by_id.get(id_of_key(key))) is not None:
                 return repeated(first, queries, name)
         checked = accepted(await self.check(queries))
-        async with self._lock:
-            await self._refresh()
+        async with self._changing():
             new_id = self._unused_id() if key is None else id_of_key(key)
             first = self._by_id.get(new_id)
             if first is not None:
                 return repeated(first, queries, name)
             self._check_limit(checked.definitions, None)
-            now = self._clock()
+            now = time_of_change(self._clock(), self.deletions.find(new_id).at)
             deployment = Deployment(
                 id=new_id,
                 name=name,
@@ -175,13 +188,12 @@ class Deployments:
         request may be repeated after a lost answer.
         """
         checked = accepted(await self.check(queries, amended=deployment_id))
-        async with self._lock:
-            await self._refresh()
+        async with self._changing():
             old = self.find(deployment_id)
             if (old.queries, old.name) != (queries, old.name if name is None else name):
                 check_version(old, expected)
             self._check_limit(checked.definitions, old)
-            now = self._clock()
+            now = time_of_change(self._clock(), old.updated_at)
             amended = msgspec.structs.replace(
                 old.defined_by(checked.definitions, await self._frontier(), await self._scopes()),
                 name=old.name if name is None else name,
@@ -201,8 +213,7 @@ class Deployments:
 
         The results up to the frontier are still computed. A paused deployment does not change.
         """
-        async with self._lock:
-            await self._refresh()
+        async with self._changing():
             old = self.find(deployment_id)
             if old.paused_at is not None:
                 return old
@@ -212,7 +223,8 @@ class Deployments:
                 for each in old.live
                 if each.definition.feed is not None
             }
-            paused = old.paused(self._clock(), lambda each: of_feeds.get(each.group, raw))
+            now = time_of_change(self._clock(), old.updated_at)
+            paused = old.paused(now, lambda each: of_feeds.get(each.group, raw))
             await self._append(deployment_id, DeploymentSaved(paused))
             self._record(DecisionKind.DEPLOYMENT_PAUSED, paused, "paused")
             return paused
@@ -222,12 +234,12 @@ class Deployments:
 
         A deployment that is not paused does not change.
         """
-        async with self._lock:
-            await self._refresh()
+        async with self._changing():
             old = self.find(deployment_id)
             if old.paused_at is None:
                 return old
-            resumed = old.resumed(self._clock(), await self._frontier())
+            now = time_of_change(self._clock(), old.updated_at)
+            resumed = old.resumed(now, await self._frontier())
             await self._append(deployment_id, DeploymentSaved(resumed))
             self._record(DecisionKind.DEPLOYMENT_RESUMED, resumed, "resumed")
             return resumed
@@ -240,13 +252,13 @@ class Deployments:
         deployment may have; None: any version. Raises ``PreconditionFailedError`` for another
         version.
         """
-        async with self._lock:
-            await self._refresh()
+        async with self._changing():
             deleted = self.find(deployment_id)
             check_version(deleted, expected)
             move = deleted.move
             also_in = move.domain if move is not None and move.is_unsettled else None
-            await self._append(deployment_id, DeploymentDeleted(self._clock(), also_in=also_in))
+            now = time_of_change(self._clock(), deleted.updated_at)
+            await self._append(deployment_id, DeploymentDeleted(now, also_in=also_in))
             self._record(DecisionKind.DEPLOYMENT_DELETED, deleted, "deleted")
 
     async def change(
@@ -257,8 +269,7 @@ class Deployments:
         The function receives None if there is no such deployment, and returns None to change
         nothing. Returns whether an event was stored.
         """
-        async with self._lock:
-            await self._refresh()
+        async with self._changing():
             event = event_for(self._by_id.get(deployment_id))
             if event is not None:
                 await self._append(deployment_id, event)
@@ -266,9 +277,8 @@ class Deployments:
 
     async def settle(self, settlement: Settlement) -> None:
         """Settle and store the ended generations whose results are final."""
-        async with self._lock:
-            # An event whose outcome is unknown, such as a deletion, may be stored.
-            await self._refresh()
+        # Also an event whose outcome is unknown, such as a deletion, is read before.
+        async with self._changing():
             for deployment in self.all():
                 settled = deployment.settled(settlement)
                 if settled is not deployment:
@@ -314,8 +324,7 @@ class Deployments:
         A deployment that was deleted here after the last of these changes remains deleted. If the
         deployment has moved to a larger domain, the changes move to that domain too.
         """
-        async with self._lock:
-            await self._refresh()
+        async with self._changing():
             present = self._by_id.get(deployment.id)
             if present is None:
                 deletion = self.deletions.find(deployment.id)
@@ -403,6 +412,22 @@ class Deployments:
             self._apply(deployment_id, event)
         self._is_current = self.is_loaded = True
         self._notify()
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[None]:
+        """Exclude other changes, and read all events; raises ``UnavailableError`` at a standby.
+
+        A change that began before the enabler became a standby ends before ``refresh``, which the
+        standby calls before it sends its changes to the active enabler.
+        """
+        async with self._lock:
+            if self._is_standby():
+                raise UnavailableError(
+                    f"this enabler has become a standby of the domain {self._domain}",
+                    hint="Try again: the request is passed on to the active enabler.",
+                )
+            await self._refresh()
+            yield
 
     async def _append(self, deployment_id: str, event: Event) -> None:
         try:

@@ -61,6 +61,20 @@ class DomainDirectory:
         """Return the other enablers of this domain, whether reachable or not."""
         return [each for each in self.others() if each.enabler.domain == self.domain]
 
+    def warnings(self) -> list[str]:
+        """Return why a takeover would change the sites that the domain has."""
+        fabric = self._fabric_view.whole
+        if fabric is None:
+            return []
+        own = _members(self._selector(), fabric)
+        return [
+            f"the enabler at the site {rival.site} has other sites in the domain {self.domain} "
+            f"({_listed(members, False)}) than this one ({_listed(own, False)}): give both the "
+            "same MISTBOW_DOMAIN_SITES and MISTBOW_DOMAIN_LABELS, or names of different domains"
+            for rival in self.rivals()
+            if (members := _members(rival.enabler.sites, fabric)) != own
+        ]
+
     def active(self, domain: str) -> KnownEnabler | None:
         """Return the reachable active enabler of a domain, except this enabler.
 
@@ -147,4 +161,4 @@ def _members(selector: Selector, fabric: Fabric) -> frozenset[str]:
 
 
 def _listed(sources: Collection[str], everything: bool) -> str:
-    return "all sites" if everything else ", ".join(sorted(sources))
+    return "all sites" if everything else ", ".join(sorted(sources)) or "none"

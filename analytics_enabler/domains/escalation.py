@@ -31,7 +31,7 @@ class Escalation:
     move is tried again once the deployment or the enabler of the larger domain has changed, or
     this enabler was away, and every ``RETRY_MS``.
 
-    A move is given up if the larger domain has no reachable enabler for a long time. If an enabler
+    A move is abandoned if the larger domain has no reachable enabler for a long time. If an enabler
     of the larger domain returns, and has adopted the deployment meanwhile, the move is completed.
     """
 
@@ -87,7 +87,7 @@ class Escalation:
         self._absent.update(each for each in domains if self._directory.active(each) is None)
 
     async def _resume(self, deployment_id: str) -> None:
-        """Begin a move again that was given up, if the larger domain has the deployment."""
+        """Begin an abandoned move again, if the larger domain has the deployment."""
         deployment = self._present(deployment_id)
         move = None if deployment is None else deployment.move
         if deployment is None or move is None or not (move.is_ended and move.is_unsettled):
@@ -95,7 +95,7 @@ class Escalation:
         to = self._directory.active(move.domain)
         has = None if to is None else await self._proxy.has(to, deployment_id)
         if has:
-            reason = f"the domain {move.domain} had adopted it before its move was given up"
+            reason = f"the domain {move.domain} had adopted it before its move was abandoned"
             await self._moves.begin(deployment, move.domain, reason)
         elif has is False:
             await self._moves.settle(deployment, move)

@@ -9,6 +9,7 @@ from analytics_enabler.deployments.model import (
     DeploymentDeleted,
     DeploymentSaved,
     Event,
+    time_of_change,
 )
 from analytics_enabler.deployments.move import DomainAbsence, Move, MoveRefusal
 from analytics_enabler.deployments.service import Deployments
@@ -37,7 +38,8 @@ class DeploymentMoves:
     async def begin(self, deployment: Deployment, domain: str, reason: str) -> None:
         """Store that a deployment moves to a larger domain; nothing changes if it moves already."""
         now = self._clock()
-        move = Move(domain=domain, reason=reason, at=now, changed_at=now)
+        changed_at = now if deployment.move is None else self._after(deployment.move)
+        move = Move(domain=domain, reason=reason, at=now, changed_at=changed_at)
 
         def begun(present: Deployment | None) -> Event | None:
             if present is None or present.pending_move is not None:
@@ -53,7 +55,7 @@ class DeploymentMoves:
 
         A repeated refusal for the same reason is no new decision.
         """
-        refused = msgspec.structs.replace(move, refusal=refusal, changed_at=self._clock())
+        refused = msgspec.structs.replace(move, refusal=refusal, changed_at=self._after(move))
         former = move.refusal
         is_new = former is None or former.why != refusal.why or deployment.updated_at > former.at
         if await self._store(deployment, move, refused) and is_new:
@@ -62,17 +64,17 @@ class DeploymentMoves:
 
     async def miss(self, deployment: Deployment, move: Move, absence: DomainAbsence | None) -> None:
         """Store since when the larger domain has no reachable enabler; None: it has one again."""
-        missed = msgspec.structs.replace(move, absence=absence, changed_at=self._clock())
+        missed = msgspec.structs.replace(move, absence=absence, changed_at=self._after(move))
         await self._store(deployment, move, missed)
 
     async def settle(self, deployment: Deployment, move: Move) -> None:
-        """Store that the larger domain lacks a deployment whose move was given up."""
-        settled = msgspec.structs.replace(move, absence=None, changed_at=self._clock())
+        """Store that the larger domain lacks a deployment whose move was abandoned."""
+        settled = msgspec.structs.replace(move, absence=None, changed_at=self._after(move))
         await self._store(deployment, move, settled)
 
     async def stay(self, deployment: Deployment, move: Move, why: str) -> None:
         """Store that a deployment remains in its domain."""
-        ended = msgspec.structs.replace(move, is_ended=True, changed_at=self._clock())
+        ended = msgspec.structs.replace(move, is_ended=True, changed_at=self._after(move))
         if await self._store(deployment, move, ended):
             what = f"stays in the domain {deployment.domain}"
             self._record(DecisionKind.DEPLOYMENT_STAYED, deployment, what, why)
@@ -86,7 +88,8 @@ class DeploymentMoves:
         def deleted(present: Deployment | None) -> Event | None:
             if present != adopted:
                 return None
-            return DeploymentDeleted(self._clock(), moved_to=move.domain)
+            now = time_of_change(self._clock(), adopted.updated_at)
+            return DeploymentDeleted(now, moved_to=move.domain)
 
         if not await self._deployments.change(adopted.id, deleted):
             return False
@@ -116,6 +119,10 @@ class DeploymentMoves:
             return _saved(present, move)
 
         return await self._deployments.change(deployment.id, changed)
+
+    def _after(self, former: Move) -> int:
+        """Return the time (ms) of a change that replaces the move ``former``."""
+        return time_of_change(self._clock(), former.changed_at)
 
     def _record(self, kind: DecisionKind, deployment: Deployment, what: str, why: str) -> None:
         what = f"{named(deployment)} {what}"

@@ -16,10 +16,11 @@ from analytics_enabler.limits import MAX_RESULTS_WAIT_S
 from analytics_enabler.semantics import Definition
 from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import Caller, current_caller
-from mistbow.client.bounded_answers import IN_PARTS
+from mistbow.client.bounded_answers import IN_PARTS, at_most
 from mistbow.client.connections import async_transport
 from mistbow.client.credentials import ServiceCredentials, UnverifiedServiceError
 from mistbow.errors import FencedError, NotFoundError, UnavailableError
+from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.telemetry import get_logger
 from mistbow.tls import client_context
 from mistbow.trust_settings import TokenSettings
@@ -40,6 +41,21 @@ _ANSWER_HEADERS = (
 _TIMEOUT = httpx.Timeout(30.0, connect=2.0)
 _RESULTS_TIMEOUT = httpx.Timeout(30.0 + MAX_RESULTS_WAIT_S, connect=2.0)
 _LIST_TIMEOUT = httpx.Timeout(3.0, connect=1.0)
+_LIST_S = 10.0
+"""The total time (s) for what another enabler answers about its deployments.
+
+A timeout of each read alone does not end an answer that a stolen enabler sends byte by byte.
+"""
+
+_ORDER_S = 60.0
+"""The total time (s) for the adoption or the deletion of a deployment by another enabler."""
+
+_MAX_LIST_BYTES = 16 * 2**20
+"""The maximum size of what another enabler answers about its deployments."""
+
+_MIN_BYTES_PER_S = 16 * 2**10
+"""The minimum rate at which another enabler reads the body of a request."""
+
 _TRANSIENT = frozenset({408, 421, 425, 429})
 """The statuses from 400 to 499 after which a repetition of the same request may succeed."""
 
@@ -101,7 +117,7 @@ class DomainProxy:
         active = self.directory.active(domain)
         if active is None or _BY_STANDBY in request.headers:
             raise UnavailableError(
-                f"this enabler is a standby of the domain {domain}, and no enabler rules it now",
+                f"this enabler is a standby of the domain {domain}, which has no active enabler",
                 hint="Try again in some seconds: a standby takes over.",
             )
         marks = {_BY_STANDBY: domain}
@@ -115,20 +131,10 @@ class DomainProxy:
         Raises ``NotFoundError`` if no enabler has the deployment, and ``UnavailableError`` if an
         enabler that may have it does not answer.
         """
-        silent: list[str] = []
-        for domain in self.directory.other_domains():
-            enabler = self.directory.active(domain)
-            try:
-                if enabler is None:
-                    raise UnavailableError(f"the domain {domain} has no reachable enabler")
-                answer = await self._send(request, enabler, {PROXIED_TO: domain})
-            except UnavailableError:
-                silent.append(domain)
-                continue
-            if answer.status_code != NotFoundError.status:
-                return _response(answer)
-            await answer.aclose()
         deployment = request.path_params["deployment_id"]
+        owner, silent = await self._find_owner(deployment)
+        if owner is not None:
+            return await self.send(request, owner)
         if silent:
             raise UnavailableError(
                 f"there is no deployment {deployment} in the domains that answer, and these do not "
@@ -170,6 +176,16 @@ class DomainProxy:
             hint="Try again later, or name only sites of this domain (WHEN site IN ('a', 'b')).",
         )
 
+    async def repeat(self, request: Request, deployment_id: str) -> None:
+        """Proxy a repeated submission to the domain that has its deployment.
+
+        Raises ``Proxied`` with the answer. Domains that do not answer are skipped: most submissions
+        are no repetitions, and a region that is cut off accepts them.
+        """
+        owner = await self.owner(deployment_id)
+        if owner is not None:
+            raise Proxied(await self.send(request, owner))
+
     async def adopt(self, to: KnownEnabler, deployment: Deployment) -> None:
         """Submit a deployment of this enabler to another enabler under the same id.
 
@@ -179,9 +195,8 @@ class DomainProxy:
         body = msgspec.json.encode(deployment)
         path = f"/api/insights/{quote(deployment.id, safe='')}/adopt"
         headers = {PROXIED_TO: to.enabler.domain, "Content-Type": "application/json"}
-        client = self._client(to)
         try:
-            answer = await client.post(path, content=body, headers=headers, timeout=_TIMEOUT)
+            answer = await self._read(to, "POST", path, headers, _ORDER_S, content=body)
         except httpx.HTTPError as error:
             raise UnavailableError(_silent(to, error)) from error
         _check(to, answer, "the deployment")
@@ -191,12 +206,17 @@ class DomainProxy:
         path = f"/api/insights/{quote(deployment_id, safe='')}"
         headers = {**caller_headers(_RESUBMITTING), PROXIED_TO: to.enabler.domain}
         try:
-            answer = await self._client(to).get(path, headers=headers, timeout=_LIST_TIMEOUT)
+            answer = await self._read(to, "GET", path, headers, _LIST_S)
         except httpx.HTTPError:
             return None
         if answer.status_code == NotFoundError.status:
             return False
         return True if answer.is_success else None
+
+    async def owner(self, deployment_id: str) -> KnownEnabler | None:
+        """Return the enabler of another domain that has a deployment; None: none that answers."""
+        owner, _ = await self._find_owner(deployment_id)
+        return owner
 
     async def delete(self, to: KnownEnabler, deployment_id: str) -> None:
         """Delete a deployment at another enabler, unless it is deleted there.
@@ -208,7 +228,7 @@ class DomainProxy:
         # A person has deleted it at this enabler.
         headers = {**caller_headers(_RESUBMITTING), PROXIED_TO: to.enabler.domain}
         try:
-            answer = await self._client(to).delete(path, headers=headers, timeout=_TIMEOUT)
+            answer = await self._read(to, "DELETE", path, headers, _ORDER_S)
         except httpx.HTTPError as error:
             raise UnavailableError(_silent(to, error)) from error
         if answer.status_code != NotFoundError.status:
@@ -218,15 +238,63 @@ class DomainProxy:
         enabler = self.directory.active(domain)
         if enabler is None:
             return None
-        client = self._client(enabler)
         headers = {**caller_headers(current_caller()), PROXIED_TO: domain}
         try:
-            answer = await client.get("/api/insights", headers=headers, timeout=_LIST_TIMEOUT)
+            answer = await self._read(enabler, "GET", "/api/insights", headers, _LIST_S)
             answer.raise_for_status()
             return DeploymentList.model_validate_json(answer.content).deployments
         except (httpx.HTTPError, ValueError) as error:
             log.info("domain_not_listed", domain=domain, reason=str(error) or type(error).__name__)
             return None
+
+    async def _find_owner(self, deployment_id: str) -> tuple[KnownEnabler | None, list[str]]:
+        """Return (the enabler of another domain that has a deployment, the silent domains).
+
+        All domains are asked at once, so that those that do not answer cost little time together.
+        """
+        domains = self.directory.other_domains()
+        enablers = [self.directory.active(domain) for domain in domains]
+        asked = [
+            None if each is None else asyncio.create_task(self.has(each, deployment_id))
+            for each in enablers
+        ]
+        silent: list[str] = []
+        try:
+            for domain, enabler, task in zip(domains, enablers, asked, strict=True):
+                has = None if task is None else await task
+                if has:
+                    return enabler, silent
+                if has is None:
+                    silent.append(domain)
+        finally:
+            await cancel_and_wait([task for task in asked if task is not None])
+        return None, silent
+
+    async def _read(
+        self,
+        to: KnownEnabler,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        seconds: float,
+        content: bytes | None = None,
+    ) -> httpx.Response:
+        """Return the whole answer of another enabler; ``seconds``: its total time.
+
+        Raises ``httpx.HTTPError`` if the enabler does not answer in time.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._client(to).request(
+                    method,
+                    path,
+                    content=content,
+                    headers=headers,
+                    timeout=_LIST_TIMEOUT if method == "GET" else _TIMEOUT,
+                    extensions=at_most(_MAX_LIST_BYTES),
+                )
+        except TimeoutError as error:
+            raise httpx.ReadTimeout("it answers too slowly") from error
 
     async def _send(
         self, request: Request, to: KnownEnabler, marks: Mapping[str, str]
@@ -236,6 +304,8 @@ class DomainProxy:
         headers = {name: value for name, value in request.headers.items() if name in _HEADERS}
         is_feed = request.url.path.endswith("/follow")
         is_read = request.url.path.endswith("/results")
+        timeout = _FOLLOW_TIMEOUT if is_feed else _RESULTS_TIMEOUT if is_read else _TIMEOUT
+        body = await request.body()
         sent = client.build_request(
             request.method,
             request.url.path,
@@ -247,11 +317,16 @@ class DomainProxy:
                 "Accept-Encoding": "identity",
             },
             extensions=IN_PARTS,
-            content=await request.body(),
-            timeout=_FOLLOW_TIMEOUT if is_feed else _RESULTS_TIMEOUT if is_read else _TIMEOUT,
+            content=body,
+            timeout=timeout,
         )
         try:
-            return await client.send(sent, stream=True)
+            async with asyncio.timeout(_headers_s(timeout, len(body))):
+                return await client.send(sent, stream=True)
+        except TimeoutError as error:
+            raise UnavailableError(
+                _silent(to, httpx.ReadTimeout("it answers too slowly")), hint="Try again later."
+            ) from error
         except (httpx.ConnectError, httpx.ConnectTimeout, UnverifiedServiceError) as error:
             raise EnablerUnreachableError(_silent(to, error), hint="Try again later.") from error
         except httpx.HTTPError as error:
@@ -268,6 +343,12 @@ class DomainProxy:
                 trust_env=False,
             )
         return self._clients[key]
+
+
+def _headers_s(timeout: httpx.Timeout, size: int) -> float:
+    """Return the total time (s) until the headers of the answer to a request of ``size`` bytes."""
+    waits = (timeout.connect or 0.0) + (timeout.read or 0.0)
+    return waits + _LIST_S + size / _MIN_BYTES_PER_S
 
 
 def _response(answer: httpx.Response) -> Response:

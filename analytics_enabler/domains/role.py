@@ -1,5 +1,6 @@
 """The role of an enabler in its domain: one enabler is active, the others are standbys."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from enum import Enum
@@ -11,6 +12,7 @@ from analytics_enabler.domains.directory import DomainDirectory, KnownEnabler
 from analytics_enabler.domains.standby import StandbyCopy
 from analytics_enabler.fabric_view import FabricView
 from mistbow.errors import MistbowError
+from mistbow.failure_detector import RunningTime
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -26,6 +28,19 @@ GRACE_S = 4.0
 
 An enabler that ends is lost to the fabric after 3 s, and a site whose link is cut is unreachable
 after 2.5 s. So a standby takes over after about 7 s, and not because of a pause of some seconds.
+"""
+
+TURN_S = 2.0
+"""The additional time after which a standby takes over while one with a greater rank is reachable.
+
+So of several standbys one takes over, unless it fails, and fragments move once.
+"""
+
+
+SPLIT_S = 300.0
+"""The time of refused orders after which an enabler raises its lease while sites are unreachable.
+
+So two enablers that both reach a worker, but not each other, raise their leases in turn seldom.
 """
 
 
@@ -44,11 +59,21 @@ class DomainRole:
 
         STARTING -> ACTIVE    no other enabler of the domain is active, or answers within START_S
         STARTING -> STANDBY   another enabler of the domain is active
-        STANDBY -> ACTIVE     no other one was active for GRACE_S: with a greater generation
+        STANDBY -> ACTIVE     no other one was active for GRACE_S, or TURN_S longer if a standby
+                              of a greater rank is reachable: with a greater generation
         ACTIVE -> STANDBY     another active enabler has a greater rank
 
     Two enablers that cannot reach each other may both be active. This costs work, but changes no
     result: workers obey the greater lease, and results are idempotent.
+
+    A worker may obey the lease of an enabler that is gone, or an equal lease of a second standby
+    that has taken over at the same time. So an active enabler raises its generation if workers have
+    refused its orders for GRACE_S, all sites were reachable for GRACE_S, and no other enabler of
+    the domain is active. While a site is unreachable, an unknown enabler at that site may hold the
+    obeyed lease. So the generation is then raised after SPLIT_S.
+
+    ``timer``: a monotonic time (s). The time for which this process was paused does not count,
+    because it has seen no other enabler in this time.
     """
 
     def __init__(
@@ -61,9 +86,15 @@ class DomainRole:
         self._directory = directory
         self._fabric_view = fabric_view
         self._copy = copy
-        self._timer = timer
-        self._since = timer()
+        self._timer = RunningTime(timer)
+        self._since = self._timer()
+        self._refused_since: float | None = None
+        self._split_at = self._since
+        """The last time at which a site was unreachable."""
         self._greatest_rival: int | None = None
+        self._followed: KnownEnabler | None = None
+        """The active enabler that this standby has followed last."""
+        self._stepped_down = asyncio.Event()
         self.state = RoleState.STARTING
 
     @property
@@ -76,11 +107,25 @@ class DomainRole:
         """Whether the role is decided."""
         return self.state is not RoleState.STARTING
 
-    async def rules(self) -> bool:
+    @property
+    def is_standby(self) -> bool:
+        """Whether this enabler is a standby."""
+        return self.state is RoleState.STANDBY
+
+    async def until_standby(self) -> None:
+        """Wait until this enabler is a standby, and has tried to send its changes.
+
+        Otherwise, a client that connects again might not find its deployment at the active enabler.
+        """
+        await self._stepped_down.wait()
+
+    async def rules(self, obeyed: Lease | None = None) -> bool:
         """Read the fabric, update the role, and return whether the enabler is active.
 
-        A standby copies the state of the active enabler.
+        A standby copies the state of the active enabler. ``obeyed``: the greatest lease that
+        workers obey instead of the lease of this enabler; None: they obey this enabler.
         """
+        self._timer()
         try:
             await self._fabric_view.refresh()
         except MistbowError:
@@ -89,6 +134,7 @@ class DomainRole:
                 self._since = self._timer()
             raise
         self._note_rivals()
+        self._note_split()
         active = self._directory.active(self._directory.domain)
         match self.state:
             case RoleState.ACTIVE if active is not None and active.rank > self._rank():
@@ -97,8 +143,10 @@ class DomainRole:
                 self._enter(RoleState.STANDBY, active)
             case RoleState.STARTING if self._waited(START_S) or self._all_stand_by():
                 await self._take_over()
-            case RoleState.STANDBY if active is None and self._waited(GRACE_S):
+            case RoleState.STANDBY if active is None and self._waited(self._grace_s()):
                 await self._take_over()
+            case RoleState.ACTIVE:
+                await self._outrank(obeyed if active is None else None)
         if self.state is RoleState.STANDBY and active is not None:
             self._since = self._timer()
             await self._follow(active)
@@ -113,16 +161,25 @@ class DomainRole:
             return self._waited(SETTLE_S)
         return all(each.is_reachable and not each.enabler.is_active for each in rivals)
 
+    def _grace_s(self) -> float:
+        """Return the time without an active enabler after which this standby takes over."""
+        rank, rivals = self._rank(), self._directory.rivals()
+        is_second = any(each.is_reachable and each.rank > rank for each in rivals)
+        return GRACE_S + TURN_S if is_second else GRACE_S
+
     def _rank(self) -> tuple[int, int, str]:
         lease = self._copy.lease or Lease(0, 0)
         fabric = self._fabric_view.whole
         return lease.generation, lease.epoch, "" if fabric is None else fabric.site
 
     async def _follow(self, active: KnownEnabler) -> None:
+        self._followed = active
         try:
             await self._copy.update(active)
         except MistbowError as error:
             log.info("standby_copy_failed", site=active.site, reason=error.message)
+        finally:
+            self._stepped_down.set()
 
     def _note_rivals(self) -> None:
         """Record the greatest generation of other enablers, before they withdraw it."""
@@ -131,15 +188,44 @@ class DomainRole:
             generations.append(self._greatest_rival)
         self._greatest_rival = max(generations, default=None)
 
+    def _note_split(self) -> None:
+        fabric = self._fabric_view.whole
+        if fabric is None or not all(site.reachable for site in fabric.sites):
+            self._split_at = self._timer()
+
     async def _take_over(self) -> None:
+        waited_s = round(self._timer() - self._since, 1)
         await self._copy.promote(self._greatest_rival)
+        fabric = self._fabric_view.whole
+        if self._followed is not None and fabric is not None:
+            self._copy.record_takeover(fabric.site, self._followed.site, waited_s)
+        self._followed = None
         self._enter(RoleState.ACTIVE, None)
+
+    async def _outrank(self, obeyed: Lease | None) -> None:
+        """Raise the generation above a lease that workers have obeyed for too long."""
+        now, lease = self._timer(), self._copy.lease
+        if obeyed is None or lease is None or lease > obeyed:
+            self._refused_since = None
+            return
+        if self._refused_since is None:
+            self._refused_since = now
+        patience_s = GRACE_S if now - self._split_at >= GRACE_S else SPLIT_S
+        if now - self._refused_since >= patience_s:
+            self._refused_since = None
+            await self._copy.promote(obeyed.generation)
+            log.warning(
+                "enabler_lease_raised",
+                domain=self._directory.domain,
+                above=msgspec.to_builtins(obeyed),
+            )
 
     def _waited(self, seconds: float) -> bool:
         return self._timer() - self._since >= seconds
 
     def _enter(self, state: RoleState, active: KnownEnabler | None) -> None:
         self.state, self._since = state, self._timer()
+        self._stepped_down.clear()
         log.info(
             "enabler_role_changed",
             domain=self._directory.domain,

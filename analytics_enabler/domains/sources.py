@@ -32,8 +32,7 @@ def sources_of(definition: Definition, sites: Sites) -> frozenset[str] | None:
         for part in parts
         for node in walk(part)
         if isinstance(node, Aggregate)
-        for source in (node.source, node.other)
-        if source is not None
+        for source in node.sources
     ]
     named = [_named(predicate, sites) for predicate in predicates]
     if not named or not all(named):

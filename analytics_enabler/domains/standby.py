@@ -1,8 +1,14 @@
-"""The copy of an active enabler's state at the site of its standby."""
+"""The copy of an active enabler's state and decisions at the site of its standby."""
 
 from collections.abc import Mapping
 
 from analytics.plan.orders import Lease
+from analytics_enabler.decision_log import (
+    ENABLER,
+    DecisionKind,
+    DecisionLog,
+    decision_from_json,
+)
 from analytics_enabler.deployments.merge import merge, moved_on
 from analytics_enabler.deployments.model import (
     Deployment,
@@ -19,16 +25,16 @@ from analytics_enabler.execution.group_placements import (
     group_placement_from_json,
 )
 from mistbow.client.agent import AsyncAgentClient
-from mistbow.errors import UnavailableError
+from mistbow.errors import NotFoundError, UnavailableError
 from mistbow.streams.events import events_of
-from mistbow.streams.schemas import DEPLOYMENTS, PLACEMENTS, domain_stream
+from mistbow.streams.schemas import DECISIONS, DEPLOYMENTS, PLACEMENTS, domain_stream
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
 
 
 class StandbyCopy:
-    """Copies the deployments and placements of the active enabler to the streams at this site.
+    """Copies the deployments, placements and decisions of the active enabler to this site.
 
     Changes of deployments that exist only at this site were accepted during a split, and are sent
     to the active enabler first.
@@ -40,12 +46,14 @@ class StandbyCopy:
         agent: AsyncAgentClient,
         deployments: Deployments,
         placements: GroupPlacements,
+        decisions: DecisionLog,
         proxy: DomainProxy,
     ) -> None:
         self._domain = domain
         self._agent = agent
         self._deployments = deployments
         self._placements = placements
+        self._decisions = decisions
         self._proxy = proxy
         self._of: tuple[str, int] | None = None
         self._positions: dict[str, int] = {}
@@ -67,6 +75,16 @@ class StandbyCopy:
         lease = await self._deployments.lease()
         if above is not None:
             await self._deployments.set_generation(max(above + 1, lease.generation))
+
+    def record_takeover(self, own_site: str, former_site: str, waited_s: float) -> None:
+        """Record the decision to take over from the active enabler at the site ``former_site``."""
+        self._decisions.record(
+            DecisionKind.ENABLER_TOOK_OVER,
+            self._domain,
+            what=f"the enabler at the site {own_site} has taken over the domain {self._domain}",
+            why=f"the enabler at the site {former_site} was not seen active for {waited_s:g} s",
+            by=ENABLER,
+        )
 
     async def update(self, active: KnownEnabler) -> None:
         """Copy the events of the active enabler that were not copied yet."""
@@ -97,6 +115,8 @@ class StandbyCopy:
         for deployment, event in copied.items():
             if deployment not in changes:
                 await self._deployments.copy(deployment, event)
+        decisions = await self._events(active.site, DECISIONS)
+        await self._decisions.copy(map(decision_from_json, decisions.values()))
         # The changes are retained here until the active enabler has stored them.
         self._of = None if changes else (active.site, active.enabler.generation)
 
@@ -151,6 +171,10 @@ class StandbyCopy:
     async def _events(self, site: str, kind: str) -> dict[str, str]:
         """Return key -> newest event of a stream, since the last call."""
         stream = domain_stream(kind, self._domain)
-        rows = await self._agent.at(site).read(stream, self._positions.get(stream, 0))
+        try:
+            rows = await self._agent.at(site).read(stream, self._positions.get(stream, 0))
+        except NotFoundError:
+            # An enabler creates its streams one after the other.
+            return {}
         self._positions[stream] = rows.position.next
         return {key: event for _, key, event in events_of(rows.table)}

@@ -8,17 +8,13 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from analytics_enabler.decision_log import ENABLER, DecisionKind, DecisionLog
+from analytics_enabler.decision_log import ENABLER, DecisionKind, DecisionLog, listed
 from analytics_enabler.execution.outages import one_line
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.groups import Group
 from analytics_enabler.scheduling.driver.driver import PlacementDriver
 from analytics_enabler.scheduling.driver.elasticity import HotSpot
 from analytics_enabler.scheduling.driver.jobs import request_name_of
-from mistbow.first_names import first_names
-
-MAX_LISTED = 10
-"""The maximum number of fragments that the text of a decision lists."""
 
 Nodes = Mapping[Group, Mapping[str, str]]
 """Group -> task -> node."""
@@ -65,6 +61,10 @@ class ExecutionHistory:
         if self._nodes is None:
             self._nodes = nodes
 
+    def forget(self) -> None:
+        """Forget the last observation, because another enabler decides now."""
+        self._nodes, self._seen = None, {}
+
     def observe(self, nodes: Nodes, workers: ObservedWorkers, load: LoadReasons = _NO_LOAD) -> None:
         """Record what has changed since the last observation; ``nodes``: the present placements."""
         self._observe_placements(nodes, workers, load)
@@ -102,7 +102,7 @@ class ExecutionHistory:
                     changes[DecisionKind.FRAGMENT_MOVED, why].append(moved)
             for (kind, why), fragments in changes.items():
                 verb = kind.removeprefix("fragment_")
-                what = f"fragments of {group.id} are {verb}: {first_names(fragments, MAX_LISTED)}"
+                what = f"fragments of {group.id} are {verb}: {listed(fragments)}"
                 by = f"scheduler {group.scheduler}"
                 self._decisions.record(kind, group.id, what=what, why=why, by=by)
 
@@ -165,7 +165,7 @@ class ExecutionHistory:
             why = f"its fragments need {spot.demanded:.2f} cores, and {spot.free:.2f} are free"
             self._note(DecisionKind.HOTSPOT_FOUND, name, what, why, is_problem=True)
         for name in self._seen.keys() - load.hot_spots.keys():
-            what = f"the worker {name} is no hot spot any more"
+            what = f"the worker {name} is no longer a hot spot"
             why = "its free cores suffice for all fragments that have left"
             self._note(DecisionKind.HOTSPOT_ENDED, name, what, why, is_problem=False)
 

@@ -63,15 +63,19 @@ STATES: tuple[StateDefinition, ...] = (
     StateDefinition(State.SUBMITTED, "It is stored, and not placed yet.", "starting"),
     StateDefinition(State.STARTING, "It is placed, and has no complete result yet.", "starting"),
     StateDefinition(State.LAGGING, "Its results are late.", "lagging"),
-    StateDefinition(State.DEGRADED, "Results go on without the points of some sites.", "running"),
+    StateDefinition(
+        State.DEGRADED,
+        "Results continue without the points of some sites, or at a site that is cut off.",
+        "running",
+    ),
     StateDefinition(
         State.ADAPTING,
-        "Results go on while a new version, or another worker, catches up to take over.",
+        "Results continue while a new version, or another worker, catches up to take over.",
         "running",
     ),
     StateDefinition(
         State.CORRECTING,
-        "Results go on, and earlier results lack points that came late.",
+        "Results continue, and earlier results lack late points.",
         "running",
     ),
     StateDefinition(
@@ -127,7 +131,7 @@ class GroupFacts:
     still computes the insights ``former_uids``, and will be replaced; None: no such version.
     ``overload``: the states of shed and lagging fragments. ``missing``: the sites without which the
     results are computed. ``unreachable``: the only site that the results are computed from, while
-    it cannot be reached.
+    it cannot be reached. Its worker may go on alone.
     """
 
     is_placed: bool = False
@@ -140,6 +144,11 @@ class GroupFacts:
     overload: tuple[StateReport, ...] = ()
     missing: tuple[MissingSite, ...] = ()
     unreachable: MissingSite | None = None
+
+    @property
+    def absent(self) -> tuple[MissingSite, ...]:
+        """The sites whose points are not in the results that can be read now."""
+        return self.missing if self.unreachable is None else (*self.missing, self.unreachable)
 
 
 def state_of(generation: Generation, paused_at: int | None, facts: GroupFacts) -> StateReport:
@@ -191,7 +200,8 @@ def _states_of_computation(generation: Generation, facts: GroupFacts) -> Iterato
         yield StateReport(State.PLACING if facts.is_refused else State.SUBMITTED)
         return
     if facts.is_lost:
-        yield StateReport(State.PLACING)
+        cut = facts.unreachable
+        yield StateReport(State.PLACING) if cut is None else StateReport(State.DEGRADED, cut.since)
         return
     status = facts.status
     if status is not None and status.state == "failed":
@@ -203,8 +213,8 @@ def _states_of_computation(generation: Generation, facts: GroupFacts) -> Iterato
         return
     is_current = status is not None and runs(status, facts.desired)
     yield StateReport(State.RUNNING if is_current else State.ADAPTING)
-    if facts.missing:
-        known = [each.since for each in facts.missing if each.since is not None]
+    if facts.absent:
+        known = [each.since for each in facts.absent if each.since is not None]
         yield StateReport(State.DEGRADED, min(known, default=None))
     if generation.uid in computing.correcting:
         yield StateReport(State.CORRECTING, computing.correcting[generation.uid])

@@ -96,11 +96,21 @@ def unplaced_task(group: str, task: str, since: int | None, reasons: Sequence[st
     )
 
 
-def lost_worker(name: str) -> Outage:
+def late_panes(site: str, since: int | None) -> Outage:
+    """Return the outage of a site whose partial fragment is placed, but sends no panes in time."""
+    return Outage(
+        f"the panes of the site {site} are late",
+        since,
+        "its worker starts or lags, or the link to it is slow",
+        "Results lack its points, and are corrected when the panes arrive",
+    )
+
+
+def lost_worker(name: str, since: int | None) -> Outage:
     """Return the outage of a worker that has left the fabric, until its fragments are moved."""
     return Outage(
         f"the worker {name} is lost",
-        None,
+        since,
         "it sends no announcements, or its site is unreachable",
         "The enabler places its fragments on another worker, or on this worker when it returns",
     )
@@ -200,7 +210,7 @@ def failed_scheduler(request: str, since: int | None, problem: str) -> Outage:
         f"the scheduler {request} fails",
         since,
         problem,
-        "Running fragments stay where they are, and the enabler asks the scheduler again when "
+        "Running fragments stay where they are, and the enabler calls the scheduler again when "
         "insights or workers change, and after 60 s",
     )
 
@@ -220,8 +230,8 @@ def pending_move(move: Move) -> Outage:
         f"the domain {move.domain} does not take over the deployment",
         move.refusal.at,
         move.refusal.why,
-        "It is asked again once the deployment is amended, or its enabler has been restarted or "
-        f"unreachable, and every {RETRY_MS // 60_000} min",
+        "The move is tried again when the deployment is amended, when the enabler of that domain "
+        f"has been restarted or unreachable, and every {RETRY_MS // 60_000} min",
     )
 
 
@@ -232,8 +242,8 @@ def _absent_domain(domain: str, absence: DomainAbsence) -> Outage:
         "its site is unreachable"
         if absence.is_announced
         else "no site of the fabric announces this domain",
-        f"Start an enabler of the domain {domain} at a reachable site; otherwise the move is given "
-        f"up at {time_words(absence.ends_at)}, and the deployment stays in its domain",
+        f"Start an enabler of the domain {domain} at a reachable site; otherwise the move is "
+        f"abandoned at {time_words(absence.ends_at)}, and the deployment stays in its domain",
     )
 
 

@@ -36,7 +36,7 @@ TIMELINESS_STEP = 0.05
 class MetricRate:
     """The points per second of a metric at a site, and the entities that have points now.
 
-    ``entities``: None: the last points are too few to know them.
+    ``entities``: None: the last points are too few to determine the entities.
     """
 
     points_per_s: float

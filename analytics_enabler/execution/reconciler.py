@@ -7,7 +7,7 @@ from typing import Protocol
 
 from analytics.plan.fragments import Fragment
 from analytics.plan.nodes import Plan
-from analytics.plan.orders import PartialOwner
+from analytics.plan.orders import Lease, PartialOwner
 from analytics_enabler.catalogue import DataCatalogue, SeriesIndex
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.deployments.service import Deployments
@@ -65,8 +65,11 @@ The interval is short, so that the fragments of a dead worker run elsewhere with
 class Role(Protocol):
     """The role of the enabler in its domain."""
 
-    async def rules(self) -> bool:
-        """Read the fabric, and return whether the enabler is active."""
+    async def rules(self, obeyed: Lease | None) -> bool:
+        """Read the fabric, and return whether the enabler is active.
+
+        ``obeyed``: the greatest lease that workers obey instead of that of this enabler.
+        """
 
 
 class Reconciler:
@@ -204,9 +207,10 @@ class Reconciler:
         self._planned_for = None
 
     async def _reconcile(self) -> None:
-        if not await self._role.rules():
-            # Another enabler of the domain sends the orders.
+        if not await self._role.rules(self._workers.obeyed):
+            # Another enabler of the domain sends the orders, and places fragments.
             await self._workers.release()
+            self._history.forget()
             self._planned_for = None
             return
         if self._planned_for is not None and self._planned_for[0] != self._deployments.version:

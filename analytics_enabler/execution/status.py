@@ -26,6 +26,7 @@ from analytics_enabler.execution.outages import (
     failed_scheduler,
     in_order,
     killed_worker,
+    late_panes,
     lost_worker,
     one_line,
     overloaded_fragment,
@@ -79,6 +80,10 @@ class ExecutionStatus:
         self._clock = clock
         self._states = Onsets[tuple[str, State]](clock)
         self._unplaced = Onsets[tuple[str, str]](clock)
+        self._lost = Onsets[str](clock)
+        """The workers that have left the fabric, while fragments are placed on them."""
+        self._late = Onsets[tuple[str, str]](clock)
+        """(group id, site): the sites for which merges do not wait."""
         self._failed_schedulers = Onsets[str](clock)
         self._refusals_of: tuple[Outcome | None, dict[tuple[str, str], list[str]]] = None, {}
         """A decision of the schedulers, and its refusals: (group id, task) -> reasons."""
@@ -96,8 +101,15 @@ class ExecutionStatus:
             for task in tasks
             if self.node(group, task) is None
         )
+        self._lost.update(
+            node
+            for group, tasks in self._planner.tasks.items()
+            for task in tasks
+            if (node := self.node(group, task)) is not None and self._workers.get(node) is None
+        )
         self._failed_schedulers.update(self._driver.outcome.problems)
         tasks = self._planner.tasks
+        self._late.update((group.id, site) for group in tasks for site in self._reported(group))
         self._computed = {group: each for group, each in self._computed.items() if group in tasks}
         for group in tasks:
             self._observe_version(group, tasks[group])
@@ -155,7 +167,7 @@ class ExecutionStatus:
             tuple(found),
             tuple(f"{generation.name}: {each}" for each in self._troubles(generation)),
             None if facts.status is None else facts.status.lag_ms,
-            facts.missing,
+            facts.absent,
             due.get(generation.uid, 0),
             silent.get(generation.uid),
         )
@@ -307,33 +319,44 @@ class ExecutionStatus:
             former_uids=uids,
             overload=tuple(overload(statuses)),
             missing=tuple(self._missing_sites(group)),
-            unreachable=self._unreachable_source(tasks[task]),
+            unreachable=self._unreachable_source(tasks[task], self.node(group, task)),
         )
 
-    def _unreachable_source(self, fragment: Fragment) -> MissingSite | None:
+    def _unreachable_source(self, fragment: Fragment, node: str | None) -> MissingSite | None:
         site = data_site(fragment) if isinstance(fragment, Whole) else None
-        since = None if site is None else self._fabric_view.unreachable_since(site)
-        return None if site is None or since is None else MissingSite(site, since, "unreachable")
+        if site is None or self._fabric_view.unreachable_since(site) is None:
+            return None
+        return _missing(site, self._cut(site, fragment, node))
 
     def _missing_sites(self, group: Group) -> Iterator[MissingSite]:
-        """Yield the sites whose points are missing in the results of a group.
+        """Yield the sites whose points are missing in the results of a group."""
+        for site, outage in self._site_outages(group):
+            yield _missing(site, outage)
+
+    def _site_outages(self, group: Group) -> Iterator[tuple[str, Outage]]:
+        """Yield the sites whose points are missing in the results of a group, with the reason.
 
         The merge reports the sites that it does not wait for. A site whose partial fragment cannot
         run is missing too.
         """
-        tasks = self._planner.tasks.get(group, {})
-        status = None if MERGE not in tasks else self.fragment(group, MERGE)
-        reported = {} if status is None else status.missing
-        for task, fragment in tasks.items():
+        reported = self._reported(group)
+        for task, fragment in self._planner.tasks.get(group, {}).items():
             site = data_site(fragment)
             if not isinstance(fragment, Partial) or site is None:
                 continue
             outage = next(iter(in_order(self._partial_outages(group, task, fragment))), None)
             if outage is not None:
-                yield MissingSite(site, outage.since, f"{outage.what}: {one_line(outage.why)}")
+                yield site, outage
             elif site in reported:
-                why = "its panes did not arrive in time"
-                yield MissingSite(site, reported[site] or None, why)
+                # The merge does not know the time of a site that has never sent panes to it.
+                since = reported[site] or self._late.add((group.id, site))
+                yield site, late_panes(site, since)
+
+    def _reported(self, group: Group) -> Mapping[str, int]:
+        """Return site -> since when (ms; 0: unknown) the merge of a group does not wait for it."""
+        has_merge = MERGE in self._planner.tasks.get(group, {})
+        status = self.fragment(group, MERGE) if has_merge else None
+        return {} if status is None else status.missing
 
     def _partial_outages(self, group: Group, task: str, fragment: Partial) -> Iterator[Outage]:
         """Yield the outages that stop a partial fragment from sending panes."""
@@ -362,6 +385,8 @@ class ExecutionStatus:
                 yield from self._outages_on(node, fragment)
             elif (reasons := self._refusals(group, task)) and problem is None:
                 yield from self._outages_of_unplaced(group, task, fragment, reasons)
+        if problem is None:
+            yield from (outage for _, outage in self._site_outages(group))
 
     def _outages_on(self, node: str, fragment: Fragment) -> Iterator[Outage]:
         """Yield the outages of a fragment that is placed on a worker."""
@@ -375,7 +400,7 @@ class ExecutionStatus:
                 yield self._cut(site, fragment, node)
             return
         if worker is None:
-            yield lost_worker(node)
+            yield lost_worker(node, self._lost.add(node))
             return
         if worker.outage is not None:
             yield worker.outage
@@ -417,7 +442,7 @@ class ExecutionStatus:
                     yield killed_worker(worker.name, worker.limit)
 
     def _cut(self, site: str, fragment: Fragment, worker: str | None) -> Outage:
-        """Return the outage of an unreachable site; ``worker``: the one that runs the fragment."""
+        """Return the outage of an unreachable site; ``worker``: the worker of the fragment."""
         fabric = self._fabric_view.fabric
         own_site = "of the enabler" if fabric is None else fabric.site
         if isinstance(fragment, Partial):
@@ -462,3 +487,8 @@ class ExecutionStatus:
     def _worker(self, group: Group, task: str) -> WorkerReconciler | None:
         node = self.node(group, task)
         return None if node is None else self._workers.get(node)
+
+
+def _missing(site: str, outage: Outage) -> MissingSite:
+    """Return a site whose points are missing because of an outage."""
+    return MissingSite(site, outage.since, f"{outage.what}: {one_line(outage.why)}")

@@ -11,7 +11,7 @@ import httpx
 from analytics.client.worker import AsyncWorkerClient
 from analytics.plan.demand import MAX_MEMORY_MB
 from analytics.plan.fragments import Fragment
-from analytics.plan.orders import Lease, PartialOwner, order_of, surplus
+from analytics.plan.orders import Lease, PartialOwner, lease_from, order_of, surplus
 from analytics.plan.status import FragmentStatus
 from analytics_enabler.execution.outages import (
     Outage,
@@ -24,6 +24,7 @@ from analytics_enabler.execution.rate_meter import START_S, FragmentMeter
 from mistbow.clock import Clock
 from mistbow.errors import (
     CapacityError,
+    FencedError,
     InvalidRequestError,
     MistbowError,
     NotFoundError,
@@ -139,6 +140,8 @@ class WorkerReconciler:
 
         The mapping is empty while the worker does not answer.
         """
+        self.obeyed: Lease | None = None
+        """The newer lease that a refused order has met at the worker; None: no order is refused."""
         self.others_mb = 0.0
         """The memory (MB) that the fragments of other domains need on the worker."""
         self.meters: dict[str, FragmentMeter] = {}
@@ -233,6 +236,22 @@ class WorkerReconciler:
         """Drain the worker, or end this; raises the ``MistbowError`` of the worker's answer."""
         await (self._client.drain() if is_drained else self._client.undrain())
 
+    async def running(self) -> list[str]:
+        """Return the ids of all fragments that the worker runs now, in any domain.
+
+        Raises ``UnavailableError`` if the worker gives no answer: its fragments are then unknown.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return sorted(each.id for each in await self._client.list())
+        except TimeoutError:
+            reason = f"it does not answer within {PATIENCE_S:g} s"
+        except MistbowError as error:
+            reason = error.message
+        raise UnavailableError(
+            f"the fragments of the worker {self.worker.name} are unknown: {reason}"
+        )
+
     async def close(self) -> None:
         """Stop reconciling; the worker continues to run its fragments."""
         await self._task.close()
@@ -294,6 +313,7 @@ class WorkerReconciler:
         if checked is None:
             checked = {id: each.checked for id, each in self.observed.items() if each.checked}
         if not missing and not stopped and desired.checked == checked:
+            self.obeyed = None
             return
         order = order_of(
             await self._lease(),
@@ -304,7 +324,12 @@ class WorkerReconciler:
             # A restarted enabler has another lease, so the numbers of one lease increase.
             number=time.monotonic_ns(),
         )
-        answer = await self._client.obey(self._domain, order)
+        try:
+            answer = await self._client.obey(self._domain, order)
+        except FencedError as error:
+            self.obeyed = lease_from(error.details)
+            raise
+        self.obeyed = None
         self._ordered_checks = desired.checked
         self.observed = {status.id: status for status in answer.fragments}
         self._log_changes(missing, stopped)
@@ -412,6 +437,12 @@ class WorkerReconcilers:
     def others_mb(self) -> dict[str, float]:
         """Worker -> the memory (MB) that the fragments of other domains need."""
         return {name: reconciler.others_mb for name, reconciler in self._by_name.items()}
+
+    @property
+    def obeyed(self) -> Lease | None:
+        """The greatest lease that workers obey instead of that of this enabler; None: no lease."""
+        leases = [each.obeyed for each in self._by_name.values() if each.obeyed is not None]
+        return max(leases, default=None)
 
     @property
     def dead(self) -> set[str]:

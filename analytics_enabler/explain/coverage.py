@@ -198,10 +198,9 @@ def _windows(definition: Definition) -> Iterator[_Window]:
             continue
         if isinstance(node.points, int):
             continue
-        for source in (node.source, node.other):
-            if source is not None:
-                window = _Window(source.metric, node.size_ms, node.offset_ms)
-                known = furthest.setdefault(source.metric, window)
-                if window.reach_ms > known.reach_ms:
-                    furthest[source.metric] = window
+        for source in node.sources:
+            window = _Window(source.metric, node.size_ms, node.offset_ms)
+            known = furthest.setdefault(source.metric, window)
+            if window.reach_ms > known.reach_ms:
+                furthest[source.metric] = window
     yield from furthest.values()

@@ -178,7 +178,7 @@ class Previewer:
     async def _slot(self, token: str) -> AsyncIterator[None]:
         if self._running[token] >= MAX_PREVIEWS_OF_TOKEN:
             raise TooManyRequestsError(
-                f"{self._running[token]} previews with the same token are computed already",
+                f"{self._running[token]} previews with the same token are already running",
                 hint="Wait until one of them has ended.",
             )
         self._running[token] += 1

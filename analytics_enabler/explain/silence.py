@@ -68,8 +68,7 @@ def no_points(definition: Definition) -> str:
         source.metric
         for each in expressions_of(definition)
         if isinstance(each, Aggregate)
-        for source in (each.source, each.other)
-        if source is not None
+        for source in each.sources
     }
     listed = " or ".join(f"`{each}`" for each in sorted(metrics))
     return f"no point of {listed} came in, or too few for its functions"

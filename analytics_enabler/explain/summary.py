@@ -66,7 +66,7 @@ def _computed_windows(plan: Plan) -> list[_ComputedWindows]:
         for node in expressions_of(insight):
             if isinstance(node, Measure):
                 name = function_text(node)
-                for window_id in filter(None, (node.window, node.other)):
+                for window_id in node.windows:
                     functions[window_id].add("latest value" if name == "LATEST" else name)
     panes = {pane.id: pane for pane in plan.panes}
     alike: dict[Window, list[Window]] = defaultdict(list)

@@ -12,6 +12,9 @@ MAX_QUEUED_EVENTS = 1_000
 MAX_QUEUED_BYTES = 16 * 2**20
 """The maximum size of the events that wait for one client; a slower client is disconnected."""
 
+MAX_MISSED_BYTES = MAX_QUEUED_BYTES // 2
+"""The maximum size of the results that a client has missed; views and new events need the rest."""
+
 
 def encode_event(name: str, data: bytes, at: int) -> bytes:
     """Return an event in the form of server-sent events; ``at``: its cursor (ms)."""
@@ -54,15 +57,21 @@ class EventQueue:
     def put_first(self, event: bytes) -> None:
         """Add an event before the delayed events.
 
-        A queue that is too long is closed, and the client resumes by its cursor.
+        A queue that is too long is closed, and the client resumes by its cursor. An empty queue
+        accepts an event of any size: its client is not slow, and would resume for ever.
         """
         if self.is_closed:
             return
         self._bytes += len(event)
-        if self._events.qsize() >= MAX_QUEUED_EVENTS or self._bytes > MAX_QUEUED_BYTES:
+        number = self._events.qsize()
+        if number >= MAX_QUEUED_EVENTS or (number and self._bytes > MAX_QUEUED_BYTES):
             self.close()
             return
         self._events.put_nowait(event)
+
+    def has_room(self, size: int) -> bool:
+        """Return whether missed results of a size (bytes) fit into the queue."""
+        return self._bytes + size <= MAX_MISSED_BYTES
 
     def close(self) -> None:
         """End the stream after the events that wait already."""

@@ -246,8 +246,8 @@ def _view_at(rows: Rows, time: int) -> FogSnapshot:
     last = max(states(rows), key=lambda each: each.at, default=None)
     if last is None or last.at < time - MAX_SILENCE_MS:
         raise NotFoundError(
-            "the history of the fog has nothing of this time",
-            hint="GET /api/fog/history shows the times that it has.",
+            "the history of the fog has no entries for this time",
+            hint="GET /api/fog/history returns the first and the last stored time.",
         )
     return snapshot_of(last.present, time)
 

@@ -3,17 +3,17 @@
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from analytics_enabler.deployments.service import Deployments
+from analytics_enabler.groups import Group
 from analytics_enabler.live.events import CursorClock, EventQueue, encode_event, encode_json
 from analytics_enabler.results.cursor import Since
 from analytics_enabler.results.follower import ResultFollower
-from analytics_enabler.results.reader import ResultReader
+from analytics_enabler.results.reader import ResultReader, read_groups
 from analytics_enabler.results.selection import ResultSelection, select
 from analytics_enabler.results.streams import ResultStreams, TooManyRowsError
 from mistbow.auth.callers import FOG, Caller
@@ -71,14 +71,16 @@ class ResultSubscriber:
 class _Feed:
     """The shared follower of one deployment.
 
-    ``ready``: set once the position from which results are followed is known. ``began_at``: the
-    time (ms) from which on all results are in ``recent``.
+    ``ready``: set once the position from which results are followed is known. ``waiting``: the
+    number of clients that wait for this. ``began_at``: the time (ms) from which on all results are
+    in ``recent``.
     """
 
     deployment_id: str
     subscribers: set[ResultSubscriber] = field(default_factory=set)
     recent: deque[LiveResult] = field(default_factory=lambda: deque(maxlen=MAX_RECENT))
     ready: asyncio.Event = field(default_factory=asyncio.Event)
+    waiting: int = 0
     began_at: int = 0
     task: asyncio.Task[None] | None = None
 
@@ -110,21 +112,23 @@ class ResultHub:
         """Put the results of a deployment into a client's queue from now on.
 
         ``after``: the cursor (ms) from which the client resumes: earlier results that it may have
-        missed come first. Raises ``NotFoundError`` for an unknown deployment or insight, and
-        ``ForbiddenError`` for results that the client may not read.
+        missed come first. Their events have this cursor too: a client whose connection breaks
+        between them resumes at the same point, whichever of its subscriptions were complete.
+        Raises ``NotFoundError`` for an unknown deployment or insight, and ``ForbiddenError`` for
+        results that the client may not read.
         """
         selection = select(
             self._deployments.find(deployment_id), subscriber.insight, subscriber.caller
         )
         feed = self._feed(deployment_id)
-        await feed.ready.wait()
+        await self._wait_until_ready(feed)
         if self._feeds.get(deployment_id) is not feed:
             subscriber.queue.close()
             return
         # From here on, nothing may be awaited before the subscription, or results would be missed.
         if after is not None and feed.began_at <= after:
             found = [each for each in feed.recent if each.at >= after and subscriber.reads(each)]
-            self._send(subscriber, found)
+            self._send(subscriber, deployment_id, [each.data for each in found], after)
             feed.subscribers.add(subscriber)
             return
         feed.subscribers.add(subscriber)
@@ -136,8 +140,7 @@ class ResultHub:
         for feed in list(self._feeds.values()):
             if subscriber in feed.subscribers:
                 feed.subscribers.discard(subscriber)
-                if not feed.subscribers:
-                    asyncio.get_running_loop().call_later(IDLE_S, self._end_if_idle, feed)
+                self._end_when_idle(feed)
 
     def _feed(self, deployment_id: str) -> _Feed:
         feed = self._feeds.get(deployment_id)
@@ -146,8 +149,23 @@ class ResultHub:
             feed.task = asyncio.create_task(self._follow(feed))
         return feed
 
+    async def _wait_until_ready(self, feed: _Feed) -> None:
+        feed.waiting += 1
+        try:
+            await feed.ready.wait()
+        except asyncio.CancelledError:
+            # The client has disconnected before its subscription.
+            self._end_when_idle(feed)
+            raise
+        finally:
+            feed.waiting -= 1
+
+    def _end_when_idle(self, feed: _Feed) -> None:
+        """End a follower that has no client for ``IDLE_S``."""
+        asyncio.get_running_loop().call_later(IDLE_S, self._end_if_idle, feed)
+
     def _end_if_idle(self, feed: _Feed) -> None:
-        if not feed.subscribers and feed.task is not None:
+        if not (feed.subscribers or feed.waiting) and feed.task is not None:
             feed.task.cancel()
 
     async def _follow(self, feed: _Feed) -> None:
@@ -204,26 +222,44 @@ class ResultHub:
         flush()
 
     def _broadcast(self, feed: _Feed, batch: list[LiveResult]) -> None:
-        if len(feed.recent) + len(batch) > MAX_RECENT and feed.recent:
-            overflow = min(len(feed.recent), len(feed.recent) + len(batch) - MAX_RECENT)
-            feed.began_at = feed.recent[overflow - 1].at + 1
         # A client resumes at the cursor of its last event, whose results all have that time.
         at = self._clock()
+        overflow = len(feed.recent) + len(batch) - MAX_RECENT
+        if overflow > 0:
+            is_of_batch = overflow > len(feed.recent)
+            feed.began_at = 1 + (at if is_of_batch else feed.recent[overflow - 1].at)
         arrived = [LiveResult(at, each.insight, each.signature, each.data) for each in batch]
         feed.recent.extend(arrived)
-        encoded: dict[_Identity, bytes] = {}
+        encoded: dict[_Identity, list[bytes]] = {}
         for subscriber in feed.subscribers:
-            event = encoded.get(subscriber.identity)
-            if event is None:
+            events = encoded.get(subscriber.identity)
+            if events is None:
                 chosen = [each.data for each in arrived if subscriber.reads(each)]
-                event = encoded[subscriber.identity] = encode_results(chosen, at)
-            if event:
+                events = encoded[subscriber.identity] = encode_results(chosen, at)
+            for event in events:
                 subscriber.queue.put(event)
 
-    def _send(self, subscriber: ResultSubscriber, results: Iterable[LiveResult]) -> None:
-        event = encode_results([each.data for each in results], self._clock())
-        if event:
-            subscriber.queue.put_first(event)
+    def _send(
+        self,
+        subscriber: ResultSubscriber,
+        deployment_id: str,
+        results: list[bytes],
+        after: int,
+        *,
+        is_complete: bool = True,
+    ) -> None:
+        """Send the results that a client has missed since its cursor, which remains the same.
+
+        The event ``gap`` follows if they are not complete, and replaces them if the queue has no
+        room: a client that is disconnected for this reason would resume in the same way for ever.
+        """
+        events = b"".join(encode_results(results, after))
+        has_room = not events or subscriber.queue.has_room(len(events))
+        if events and has_room:
+            subscriber.queue.put_first(events)
+        if not (has_room and is_complete):
+            gap = {"deployment_id": deployment_id, "since": after}
+            subscriber.queue.put_first(encode_json("gap", gap, after))
 
     async def _replay(
         self,
@@ -232,29 +268,30 @@ class ResultHub:
         selection: ResultSelection,
         after: int,
     ) -> None:
-        """Send the stored results that were computed since a time, or the event ``gap``."""
-        rows: list[dict[str, Any]] = []
-        for group, part in selection.groups.items():
-            try:
-                found = await self._streams.computed_since(group, part, Since(after))
-            except TooManyRowsError:
-                found = None
-            if found is None or len(rows) + found.num_rows > MAX_REPLAYED:
-                gap = {"deployment_id": deployment_id, "since": after}
-                subscriber.queue.put_first(encode_json("gap", gap, self._clock()))
-                return
-            rows += [selection.shown(row) for row in part.visible(found).to_pylist()]
-        sent = [msgspec.json.encode({"deployment_id": deployment_id, **row}) for row in rows]
-        event = encode_results(sent, self._clock())
-        if event:
-            subscriber.queue.put_first(event)
+        """Send the stored results that were computed since a time.
+
+        If they are too many, or those of an unreachable site are missing, send the event ``gap``.
+        """
+
+        async def read(group: Group, part: ResultSelection) -> pa.Table:
+            return await self._streams.computed_since(group, part, Since(after))
+
+        try:
+            tables, missing = await read_groups(selection, read)
+        except TooManyRowsError:
+            tables = None
+        if tables is None or sum(each.num_rows for each in tables.values()) > MAX_REPLAYED:
+            self._send(subscriber, deployment_id, [], after, is_complete=False)
+            return
+        rows = (row for table in tables.values() for row in selection.visible(table).to_pylist())
+        results = [{"deployment_id": deployment_id, **selection.shown(row)} for row in rows]
+        encoded = [msgspec.json.encode(each) for each in results]
+        self._send(subscriber, deployment_id, encoded, after, is_complete=not missing)
 
 
-def encode_results(results: list[bytes], at: int) -> bytes:
+def encode_results(results: list[bytes], at: int) -> list[bytes]:
     """Return results (JSON) as events with at most ``MAX_BATCH`` results each."""
     if len(results) == 1:
-        return encode_event("result", results[0], at)
+        return [encode_event("result", results[0], at)]
     parts = (results[n : n + MAX_BATCH] for n in range(0, len(results), MAX_BATCH))
-    return b"".join(
-        encode_event("results", b'{"results":[%b]}' % b",".join(part), at) for part in parts
-    )
+    return [encode_event("results", b'{"results":[%b]}' % b",".join(part), at) for part in parts]

@@ -1,7 +1,7 @@
 """The follower of results: yields new results and revisions as they arrive."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,7 +66,7 @@ class ResultFollower:
     caller: Caller
     revisions: LatestRevisions = field(default_factory=LatestRevisions)
 
-    async def results(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    async def results(self) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
         """Yield (cursor, result) as results arrive; end when the deployment is deleted.
 
         A follower that resumes at a cursor may yield results again: all results of a chunk except

@@ -79,7 +79,7 @@ class ResultReader:
         async def read(group: Group, part: ResultSelection) -> pa.Table:
             return await self._latest(group, part, start, end, limit)
 
-        by_group, missing = await _read_groups(selection, read)
+        by_group, missing = await read_groups(selection, read)
         tables = [RESULT_ROWS.empty_table(), *by_group.values()]
         found = _last(pa.concat_tables(tables).sort_by(_ORDER), limit)
         _check_size(found)
@@ -107,7 +107,7 @@ class ResultReader:
                     span //= 2
             return []
 
-        by_group, _ = await _read_groups(selection, read)
+        by_group, _ = await read_groups(selection, read)
         rows = [row for rows in by_group.values() for row in rows]
         return [((r["insight"], r["key"], r["ts"]), r["revision"]) for r in rows]
 
@@ -117,7 +117,7 @@ class ResultReader:
         If the site of the stream is unreachable, the value is the current time instead.
         """
         now = Since(self._clock())
-        heads, _ = await _read_groups(selection, lambda group, _: self._streams.head(group))
+        heads, _ = await read_groups(selection, lambda group, _: self._streams.head(group))
         return {group.id: heads.get(group, now) for group in selection.groups}
 
     async def _latest(
@@ -177,15 +177,15 @@ def _check_size(rows: pa.Table) -> None:
         fitting = max(1, rows.num_rows * MAX_ANSWER_BYTES // rows.nbytes)
         raise TooLargeError(
             f"the latest {rows.num_rows} results have more than {MAX_ANSWER_BYTES} bytes",
-            hint=f"Send a limit of about {fitting}, and a to before the first of these results for "
-            "earlier ones; or only one insight, or a shorter time by from and to.",
+            hint=f"Send a limit of about {fitting}; to read earlier results, also send a to before "
+            "the first of these results. Or request one insight, or a shorter time by from and to.",
         )
 
 
 def _too_many_at(time: int) -> TooLargeError:
     return TooLargeError(
         f"the results at the time {time} have more than {MAX_READ_BYTES} bytes",
-        hint="Send insight, the name of only one insight, or read the stream of results in pages.",
+        hint="Select one insight by the parameter insight, or read the stream of results in pages.",
     )
 
 
@@ -193,7 +193,7 @@ def _first_range_ms(selection: ResultSelection) -> int:
     return max(FIRST_TICKS * selection.every_ms, MIN_FIRST_MS)
 
 
-async def _read_groups(
+async def read_groups(
     selection: ResultSelection, read: Callable[[Group, ResultSelection], Awaitable[T]]
 ) -> tuple[dict[Group, T], list[str]]:
     """Call ``read`` for each group; return (group -> answer, sorted names of unreachable sites)."""

@@ -17,8 +17,6 @@ from analytics_enabler.scheduling.sandbox.validation import violations
 _NOISE_MS = 1.0
 """The change of latencies (ms) that must move no task."""
 
-_TREE = {"data": "south", "filter": None, "merge": None}
-
 _NO_SETTINGS: Mapping[str, Setting] = {}
 
 

@@ -203,7 +203,7 @@ class PointMeasures:
                 return KeyedValues(*ranked_at(measure, order, self._times_of(by)), by)
             rows, merged = self._merged_of(measure.window)
             return KeyedValues(rows, finalize_aggregates(measure.function, merged), by)
-        points = [self._points_of(id) for id in (measure.window, measure.other) if id is not None]
+        points = [self._points_of(id) for id in measure.windows]
         return KeyedValues(*finalize_at(measure, points, self._times_of(by)), by)
 
     def labels(self, label: Label) -> KeyedValues:

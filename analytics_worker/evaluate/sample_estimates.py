@@ -132,10 +132,10 @@ def _sample(window: _SampledWindow, sampling: ProbabilitySampling) -> Sample:
 
 
 def _extremes(deviations: Floats, strata: Ints, kept: Bools) -> tuple[Floats, Floats]:
-    """Return the least and the greatest deviation of the points of each stratum that are not used.
+    """Return the least and the greatest deviation of the unused points of each stratum.
 
-    NaN: unknown, or all points are used. ``deviations``: those of the values or, for rows without a
-    value, those of the extreme value in ``lot``.
+    NaN: the deviation is unknown, or all points of the stratum are used. ``deviations``: the
+    deviation of the value of each row, or of the extreme value in ``lot`` if the row has no value.
     """
     size = int(strata.max(initial=-1)) + 1
     lows, highs = np.full(size, np.inf), np.full(size, -np.inf)

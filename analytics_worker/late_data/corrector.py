@@ -14,19 +14,23 @@ from analytics.plan.fragments import Merge, StreamLocation, Whole
 from analytics.plan.resumption import resume, subplan
 from analytics_worker.evaluate.results import append_results
 from analytics_worker.late_data.differences import differences
+from analytics_worker.late_data.last_gaps import LastGaps, read_last_gaps
 from analytics_worker.late_data.late_panes import LatePaneScanner
 from analytics_worker.late_data.late_points import LatePointScanner
-from analytics_worker.late_data.recomputation import (
-    RecomputableTicks,
-    Recomputation,
-    absent_sites,
-)
+from analytics_worker.late_data.recomputation import RecomputableTicks, Recomputation
 from analytics_worker.late_data.stateful_insights import StatefulInsights
-from analytics_worker.late_data.tick_spans import TickSpan, cluster_spans, split_by_rows
+from analytics_worker.late_data.tick_spans import (
+    TickSpan,
+    cluster_spans,
+    merge_spans,
+    split_after,
+    split_by_rows,
+)
 from analytics_worker.stateful.state_stream import StateAccess
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
+from mistbow.errors import UnavailableError
 from mistbow.streams.results import current_results
 from mistbow.streams.schemas import RAW, RESULT_ROWS
 from mistbow.telemetry import get_logger
@@ -93,6 +97,23 @@ class _CorrectionTask:
     access: StateAccess | None
 
 
+@dataclass(frozen=True, slots=True)
+class _WaitingTicks:
+    """Ticks of a merge whose correction waits for a site that does not answer.
+
+    The site had not left at these ticks, so their results include it. ``spans``: insight uid -> the
+    ticks. ``position``: the position of the first decision that affects them; no later position is
+    stored. ``corrected_until``: as in ``LateDataScanner``, before this decision.
+    """
+
+    spans: Mapping[str, list[TickSpan]]
+    position: int
+    corrected_until: int
+
+
+_NONE_WAIT = _WaitingTicks({}, _NO_ROW, _NO_ROW)
+
+
 class Corrector:
     """Corrects the results of one fragment, a part at each call of ``step``."""
 
@@ -102,6 +123,7 @@ class Corrector:
         self._lock = threading.Lock()
         self._task: _CorrectionTask | None = None
         self._former: LatePointScanner | None = None
+        self._waiting = _NONE_WAIT
         self._stored_position = 0
         self._stopping = threading.Event()
         self._correcting: Mapping[str, int] = {}
@@ -128,8 +150,9 @@ class Corrector:
         ``missing_sites``.
         """
         with self._lock:
-            is_complete = self._task is not None and self._former is None
-            return self._task.scanner.corrected_until if self._task and is_complete else 0
+            if self._task is None or self._former is not None:
+                return 0
+            return min(self._task.scanner.corrected_until, self._waiting.corrected_until)
 
     @property
     def missing_sites(self) -> dict[str, int]:
@@ -172,6 +195,8 @@ class Corrector:
                 # It still finds the rows up to now; the ticks are computed over all sites.
                 former.end_at_head()
                 self._former = None if former.is_finished else former
+            # The new scanner begins at the stored position, which is not after theirs.
+            self._waiting = _NONE_WAIT
             self._task = _CorrectionTask(fragment, epoch, scanner, access)
         return {name: scanner.next}
 
@@ -205,32 +230,68 @@ class Corrector:
         # Between two multiples of its grain there is no tick to wait for.
         grain = task.fragment.grain_ms
         found = scanner.scan(frontier // grain * grain + grain - 1)
-        self._report(task, scanner.due)
-        if found is None:
+        waiting = self._waiting if scanner is task.scanner else _NONE_WAIT
+        self._report(task, _merged(scanner.due, waiting.spans))
+        if found is None and not waiting.spans:
             return False
-        touched, position = found
+        touched, position = found or ({}, scanner.next)
         # A scanner of the former fragment may find insights that this one does not have.
         uids = {insight.uid for insight in task.fragment.plan.insights}
-        spans = {uid: each for uid, each in touched.items() if uid in uids}
+        due = _merged(touched, waiting.spans)
+        spans = {uid: each for uid, each in due.items() if uid in uids}
         is_behind = scanner.is_behind
         spans = self._correct_states(task, spans, frontier)
-        for cluster in cluster_spans(spans, task.fragment.plan):
-            for piece in self._split_by_rows(task, cluster):
-                for ticks in self._recomputation.split(task.fragment, piece):
-                    if self._stopping.is_set():
-                        return False
-                    self._correct(task, ticks)
+        # Only the stored position of a merge can wait for a site.
+        may_wait = scanner is task.scanner and isinstance(task.fragment, Merge)
+        unanswered = self._correct_spans(task, spans, may_wait=may_wait)
+        if unanswered is None:
+            return False
         with self._lock:
             if scanner is not task.scanner:
                 scanner.move_to(position)
             elif task is self._task:  # else another fragment has begun, at an earlier position
+                self._waiting = waiting = _still_waiting(waiting, unanswered, scanner)
                 scanner.move_to(position)
-                is_far = position >= self._stored_position + _POSITION_STEP
+                to_store = min(position, waiting.position)
+                is_far = to_store >= self._stored_position + _POSITION_STEP
                 if spans or isinstance(task.fragment, Merge) or is_far:
-                    self._store_position(task, position)
+                    self._store_position(task, to_store)
         if not is_behind:
-            self._report(task, scanner.due)
+            self._report(task, _merged(scanner.due, waiting.spans))
         return bool(spans)
+
+    def _correct_spans(
+        self, task: _CorrectionTask, spans: Mapping[str, list[TickSpan]], *, may_wait: bool
+    ) -> dict[str, list[TickSpan]] | None:
+        """Correct the results at ticks; return the ticks for which a site did not answer.
+
+        Return None if this corrector is to stop. Raises ``UnavailableError`` if a site did not
+        answer and the ticks may not wait.
+        """
+        unanswered: dict[str, list[TickSpan]] = {}
+        gaps = read_last_gaps(self._agent, task.fragment)
+        for piece in self._pieces(task, spans, gaps):
+            try:
+                for ticks in self._recomputation.split(task.fragment, piece, gaps):
+                    if self._stopping.is_set():
+                        return None
+                    self._correct(task, ticks)
+            except UnavailableError as error:
+                if not may_wait:
+                    raise
+                if not self._waiting.spans and not unanswered:
+                    log.warning("correction_waits", insights=sorted(piece), reason=error.message)
+                unanswered = _merged(unanswered, {uid: [span] for uid, span in piece.items()})
+        return unanswered
+
+    def _pieces(
+        self, task: _CorrectionTask, spans: Mapping[str, list[TickSpan]], gaps: LastGaps
+    ) -> Iterator[dict[str, TickSpan]]:
+        """Yield the ticks in pieces that fit into memory, each with the same absent sites."""
+        plan = task.fragment.plan
+        for cluster in cluster_spans(spans, plan):
+            for part in split_after(cluster, plan, gaps.bounds):
+                yield from self._split_by_rows(task, part)
 
     def _report(self, task: _CorrectionTask, due: Mapping[str, list[TickSpan]]) -> None:
         """Set what ``correcting`` and ``ticks_due`` return; ``due``: the ticks to correct."""
@@ -259,7 +320,7 @@ class Corrector:
         """
         if isinstance(fragment, Whole):
             return (fragment.source,)
-        absent = absent_sites(self._agent, fragment, first)
+        absent = read_last_gaps(self._agent, fragment).absent(first)
         return tuple(
             StreamLocation(one.data_site, RAW)
             for one in fragment.sources
@@ -278,6 +339,8 @@ class Corrector:
         return since
 
     def _store_position(self, task: _CorrectionTask, position: int) -> None:
+        if position == self._stored_position:
+            return
         target = task.fragment.target
         self._stored_position = position
         attributes = {_POSITION_ATTRIBUTES[type(task.fragment)]: position}
@@ -332,6 +395,26 @@ class Corrector:
             min_ts=first,
             max_ts=max(span.last for span in spans.values()),
         ).table
+
+
+def _merged(
+    one: Mapping[str, list[TickSpan]], other: Mapping[str, list[TickSpan]]
+) -> dict[str, list[TickSpan]]:
+    """Return the ticks that are in either mapping; insight uid -> spans."""
+    return {uid: merge_spans([*one.get(uid, ()), *other.get(uid, ())]) for uid in {**one, **other}}
+
+
+def _still_waiting(
+    before: _WaitingTicks, unanswered: Mapping[str, list[TickSpan]], scanner: LateDataScanner
+) -> _WaitingTicks:
+    """Return the ticks that wait after a scan; ``scanner`` has not moved to the next position."""
+    if not unanswered:
+        return _NONE_WAIT
+    return _WaitingTicks(
+        unanswered,
+        min(before.position, scanner.next),
+        min(before.corrected_until, scanner.corrected_until),
+    )
 
 
 def split_unanswered(computed: pa.Table) -> tuple[pa.Table, dict[str, str]]:

@@ -126,8 +126,11 @@ class LatePaneScanner:
         return of_windows
 
     def _missed_windows(self, gap: SiteGap, until: int) -> dict[str, set[TickSpan]]:
-        # A site that was never present has left at 0.
-        after = gap.after or self._first_time(gap.site) - 1
+        after = gap.after
+        if after == 0:  # The site was never present before.
+            after = self._first_time(gap.site) - 1
+            if gap.named_after is not None:
+                after = min(after, gap.named_after)
         of_windows = {}
         for window in self.fragment.plan.windows:
             first, last = window.ticks.after(after), window.ticks.last(until)

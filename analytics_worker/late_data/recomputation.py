@@ -10,8 +10,8 @@ import pyarrow as pa
 from analytics.plan.fragments import Merge, StreamLocation, Whole
 from analytics.plan.nodes import Insight, Plan
 from analytics.plan.resumption import resume, subplan
+from analytics_worker.late_data.last_gaps import LastGaps
 from analytics_worker.late_data.tick_spans import TickSpan
-from analytics_worker.merge.decisions import read_presence
 from analytics_worker.stateful.state_stream import StateAccess
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
@@ -46,18 +46,20 @@ class Recomputation:
     agent: AgentClient
 
     def split(
-        self, fragment: Whole | Merge, spans: Mapping[str, TickSpan]
+        self, fragment: Whole | Merge, spans: Mapping[str, TickSpan], gaps: LastGaps
     ) -> Iterator[RecomputableTicks]:
         """Yield the ticks of insights, grouped by the streams from which the ticks can be
         recomputed.
 
-        Ticks whose rows have expired are omitted: the stored results are better than results from
-        the remaining rows.
+        Ticks whose rows have expired, or whose sites have been removed, are omitted: the stored
+        results are better than results from the remaining rows. ``gaps``: the gaps of the sites;
+        none begins or ends within ``spans``.
         """
         first = min(span.first for span in spans.values())
-        absent = frozenset[str]()
-        if isinstance(fragment, Merge):
-            absent = absent_sites(self.agent, fragment, first)
+        if removed := gaps.removed(first):
+            log.warning("correction_sites_removed", sites=sorted(removed), first=first)
+            return
+        absent = gaps.absent(first)
         left = dict(spans)
         for locations, from_panes in _alternatives(fragment, absent):
             # Many insights share few windows.
@@ -132,23 +134,6 @@ def are_expired(agent: AgentClient, locations: Sequence[StreamLocation], needs: 
         if first > 0 and site.seek(location.stream, max(needs, 0)) <= first:
             return True
     return False
-
-
-def absent_sites(agent: AgentClient, fragment: Merge, first: int) -> frozenset[str]:
-    """Return the names of the sites that left before the tick ``first`` (ms) and have not joined
-    again.
-
-    The result includes sites that are no longer sources but were missing at the tick. Stored
-    results omit these sites, and are corrected when a site joins. Corrections do not wait for
-    absent sites, since a site may never return.
-    """
-    sources = {location.data_site for location in fragment.sources}
-    return frozenset(
-        gap.site
-        for gap in read_presence(agent, fragment.decisions).gaps
-        if gap.after < first
-        and (gap.until is None or (gap.site not in sources and first <= gap.until))
-    )
 
 
 def _alternatives(

@@ -70,6 +70,20 @@ def cluster_spans(spans: Mapping[str, list[TickSpan]], plan: Plan) -> Iterator[d
     yield from _clip(spans, plan, (piece for span in merged for piece in _pieces(span)))
 
 
+def split_after(
+    cluster: Mapping[str, TickSpan], plan: Plan, times: Iterable[int]
+) -> Iterator[dict[str, TickSpan]]:
+    """Split a cluster after each of the times (ms), in the order of time."""
+    first = min(span.first for span in cluster.values())
+    last = max(span.last for span in cluster.values())
+    bounds: list[TickSpan] = []
+    for time in sorted({time for time in times if first <= time < last}):
+        bounds.append(TickSpan(first, time))
+        first = time + 1
+    bounds.append(TickSpan(first, last))
+    yield from _clip({uid: [span] for uid, span in cluster.items()}, plan, bounds)
+
+
 def split_by_rows(
     cluster: Mapping[str, TickSpan], plan: Plan, times: npt.NDArray[np.int64], max_rows: int
 ) -> Iterator[dict[str, TickSpan]]:
@@ -79,19 +93,16 @@ def split_by_rows(
     ``cluster``: insight uid -> the ticks of the insight. ``times``: the sorted times (ms) of the
     results of the cluster.
     """
-    first = min(span.first for span in cluster.values())
-    last = max(span.last for span in cluster.values())
-    bounds: list[TickSpan] = []
+    ends: list[int] = []
     done = 0
     while len(times) - done > max_rows:
         # The results of one time stay together.
         end = int(times[done + max_rows]) - 1
         if end < times[done]:
             end = int(times[done])
-        bounds.append(TickSpan(first, end))
-        first, done = end + 1, int(np.searchsorted(times, end, side="right"))
-    bounds.append(TickSpan(first, last))
-    yield from _clip({uid: [span] for uid, span in cluster.items()}, plan, bounds)
+        ends.append(end)
+        done = int(np.searchsorted(times, end, side="right"))
+    yield from split_after(cluster, plan, ends)
 
 
 def _clip(

@@ -1,5 +1,7 @@
 """The domains of a worker's fragments, and the newest order of each domain."""
 
+import msgspec
+
 from analytics.plan.orders import Lease
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import ConflictError, FencedError
@@ -19,7 +21,8 @@ class Domains:
         """Record the lease and the number of an order.
 
         Raises ``FencedError`` if a newer order was recorded. An order whose request has timed out
-        may still be queued, and then arrives after its successor. ``number``: 0: unknown.
+        may still be queued, and then arrives after its successor. ``number``: 0: unknown. The
+        details of the error have the lease of the newer order.
         """
         newest, last = self._newest.get(domain, (lease, 0))
         if lease < newest:
@@ -27,12 +30,14 @@ class Domains:
                 f"the order under {lease} of the domain {domain} is outdated: this worker obeys "
                 f"the enabler with {newest}",
                 hint="Only one enabler plans a domain. Stop one of the two, or give it another "
-                "domain. If no other enabler exists, restart the worker.",
+                "domain. If no other enabler exists, this one raises its lease soon.",
+                details=msgspec.to_builtins(newest),
             )
         if lease == newest and 0 < number < last:
             raise FencedError(
                 f"the order {number} of the domain {domain} is outdated: this worker obeyed the "
-                f"later order {last}"
+                f"later order {last}",
+                details=msgspec.to_builtins(newest),
             )
         self._newest[domain] = lease, number
 

@@ -179,7 +179,7 @@ class _Explanation:
         came = f"{came} came in within {in_words(self._span_ms).lower()}"
         for by, sets in keys.items():
             if by and len(sets) > 1 and not set.intersection(*sets):
-                return f"{came}, but no value of {', '.join(by)} has points of all of them"
+                return f"{came}, but no value of {', '.join(by)} has points for all operands"
         if self.insight.filter is not None:
             condition = expression_text(_with_metrics(self.insight.filter, self.fragment.plan))
             return f"{came}, but its condition was true for none of its values: {condition}"

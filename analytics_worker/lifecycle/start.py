@@ -201,7 +201,7 @@ def _start_merge(
     if covered:
         # The stored results lack the sites that were not among the sources then.
         former_sites = set(target.attributes.get("sites", ()))
-        decided += [SiteDecision(0, site, Left()) for site in sorted(sites - former_sites)]
+        decided += [SiteDecision(0, site, Left(since)) for site in sorted(sites - former_sites)]
     for rows in map(row_of, decided):
         lease.append(location, partial(_append, decisions, location.stream, rows))
     decided_to = decisions.info(location.stream).head

@@ -220,7 +220,7 @@ class AnalyticsWorker:
         try:
             fragment = fragment_from_json(encoded)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise InvalidRequestError(f"{fragment_id} is no valid fragment: {error}") from error
+            raise InvalidRequestError(f"{fragment_id} is not a valid fragment: {error}") from error
         if fragment.id != fragment_id:
             raise InvalidRequestError(f"the fragment {fragment.id} has the key {fragment_id}")
         runner = self._runners.get(fragment_id)

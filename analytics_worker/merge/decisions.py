@@ -7,7 +7,7 @@ decisions, so a replay repeats them, and each result can name its missing sites.
 
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import pyarrow as pa
@@ -17,8 +17,14 @@ from mistbow.client.agent import AgentClient
 from mistbow.streams.events import event_rows, events_of
 
 
-class Left(msgspec.Struct, frozen=True, tag="left"):
-    """A decision: the ticks after the decision's time are computed without the site."""
+class Left(msgspec.Struct, frozen=True, tag="left", omit_defaults=True):
+    """A decision: the ticks after the decision's time are computed without the site.
+
+    ``named_after``: the results after this time (ms) name the site as missing; None: the results
+    after the decision's time. A new source was always absent, but only later results name it.
+    """
+
+    named_after: int | None = None
 
 
 class Joined(msgspec.Struct, frozen=True, tag="joined"):
@@ -64,12 +70,17 @@ class SiteDecision:
 class SiteGap:
     """The ticks t that are computed without a site: ``after < t <= until`` (ms).
 
-    ``until`` is None while the site is missing.
+    ``until`` is None while the site is missing. ``named_after``: as in ``Left``.
     """
 
     site: str
     after: int
     until: int | None
+    named_after: int | None = None
+
+    def contains(self, tick: int) -> bool:
+        """Return whether a tick (ms) is computed without the site."""
+        return self.after < tick and (self.until is None or tick <= self.until)
 
 
 @dataclass(slots=True)
@@ -86,10 +97,10 @@ class Presence:
         for one in decisions:
             gap = self.open_gap(one.site)
             match one.decision:
-                case Left() if gap is None:
-                    self.gaps.append(SiteGap(one.site, one.ts, None))
+                case Left(named_after) if gap is None:
+                    self.gaps.append(SiteGap(one.site, one.ts, None, named_after))
                 case Joined() | Forgotten() if gap is not None:
-                    closed = SiteGap(one.site, gap.after, max(one.ts, gap.after))
+                    closed = replace(gap, until=max(one.ts, gap.after))
                     self.gaps[self.gaps.index(gap)] = closed
 
     def open_gap(self, site: str) -> SiteGap | None:
@@ -104,25 +115,13 @@ class Presence:
 
     def missing(self, tick: int) -> tuple[str, ...]:
         """Return the names of the sites that are missing at a tick (ms), sorted."""
-        return tuple(
-            sorted(
-                {
-                    gap.site
-                    for gap in self.gaps
-                    if gap.after < tick and (gap.until is None or tick <= gap.until)
-                }
-            )
-        )
+        return tuple(sorted({gap.site for gap in self.gaps if gap.contains(tick)}))
 
     def next_change(self, tick: int) -> int | None:
         """Return the first time (ms) at which a gap that contains ``tick`` ends; None if no end is
         known.
         """
-        ends = [
-            gap.until
-            for gap in self.gaps
-            if gap.until is not None and gap.after < tick <= gap.until
-        ]
+        ends = [gap.until for gap in self.gaps if gap.until is not None and gap.contains(tick)]
         return min(ends, default=None)
 
 

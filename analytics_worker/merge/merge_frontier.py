@@ -2,7 +2,8 @@
 
 Windows that end at a tick are closed when the panes of all present sites up to the tick have
 arrived. A site leaves when its frontier has not moved for ``patience``, or when it has lagged for
-several times ``patience``. The site joins again when it has caught up.
+several times ``patience``. The site joins again when it has caught up, or when it moves and lags no
+more than a present site may.
 """
 
 import time
@@ -44,12 +45,14 @@ class SiteProgress:
 class _SiteLag:
     """The silence of a site; times in s (monotonic).
 
-    ``moved_at``: when the ``frontier`` (ms) of the site last moved. ``far_since``: since when the
-    site has lagged by more than the patience; None: the site does not lag so far.
+    ``moved_at``: when the ``frontier`` (ms) of the site last moved. ``has_moved``: whether this
+    query has seen the frontier move. ``far_since``: since when the site has lagged by more than the
+    patience; None: the site does not lag so far.
     """
 
     frontier: int
     moved_at: float
+    has_moved: bool = False
     far_since: float | None = None
 
 
@@ -130,7 +133,7 @@ class MergeFrontier:
         decisions = []
         for site, one in progress.items():
             if presence.open_gap(site) is not None:
-                if one.frontier >= max(promise, furthest) - self._grain:
+                if self._has_caught_up(site, one.frontier, max(promise, furthest)):
                     joins_at = max(now_ms, furthest, promise) + _JOIN_AHEAD_MS
                     decisions.append(SiteDecision(self._round_up(joins_at), site, Joined()))
             elif one.frontier < promise and self._is_silent(site):
@@ -151,10 +154,10 @@ class MergeFrontier:
                 self._lags[site] = _SiteLag(one.frontier, now - silent_s)
             lag = self._lags[site]
             if one.frontier > lag.frontier:
-                lag.frontier, lag.moved_at = one.frontier, now
+                lag.frontier, lag.moved_at, lag.has_moved = one.frontier, now, True
             if one.frontier >= furthest:
                 lag.moved_at = now
-            is_far = furthest - one.frontier > self._patience * 1000 + self._grain
+            is_far = furthest - one.frontier > self._tolerated_ms
             lag.far_since = (lag.far_since or now) if is_far else None
 
     def _former_silence_ms(self, frontier: int, furthest: int) -> int:
@@ -166,6 +169,22 @@ class MergeFrontier:
         if frontier < self._since - self._grain or self._since == 0:
             return 0
         return max(0, furthest - frontier - self._grain)
+
+    def _has_caught_up(self, site: str, frontier: int, furthest: int) -> bool:
+        """Return whether a missing site joins.
+
+        A site that moves, but always lags a little, would otherwise be missing for ever after a
+        short cut, although it was present before.
+        """
+        if frontier >= furthest - self._grain:
+            return True
+        is_near = frontier >= furthest - self._tolerated_ms
+        return is_near and self._lags[site].has_moved and not self._is_silent(site)
+
+    @property
+    def _tolerated_ms(self) -> float:
+        """The longest lag (ms of event time) of a site that stays present for ever."""
+        return self._patience * 1000 + self._grain
 
     def _is_silent(self, site: str) -> bool:
         lag, now = self._lags[site], self._monotonic()

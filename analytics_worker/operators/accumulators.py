@@ -1,32 +1,20 @@
 """The states of accumulators: functions that, at each point, cover all points up to this point.
 
 A state can be encoded as JSON and decoded again. ``advance`` returns the state after further
-values, and the function's value at each further value. Except for rounding of means and deviations,
-results do not depend on how a stream is split into batches. Points are ordered by time, then by
-arrival.
+values, and the function's value at each further value; NaN: the function is undefined there. Except
+for rounding of means and deviations, results do not depend on how a stream is split into batches.
+Points are ordered by time, then by arrival.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from itertools import accumulate, pairwise
-from typing import Protocol, Self
 
 import msgspec
 import numpy as np
 
 from analytics_worker.operators.points import Floats, Points
 from mistbow.sampling.pewma import Pewma, check_alpha, number_of
-
-
-class RunningState(Protocol):
-    """The state of an accumulator after all values so far."""
-
-    def advance(self, values: Floats) -> tuple[Self, Floats]:
-        """Return the state after further values, and the function's value at each of these values.
-
-        The function's value is NaN where the function is undefined.
-        """
-        ...
 
 
 class RunningCount(msgspec.Struct, frozen=True, tag="RUNNING_COUNT"):

@@ -328,8 +328,8 @@ def _paired(one: pa.DictionaryArray, other: pa.DictionaryArray) -> Ints:
 def _count_left_out(rows: pa.Table, pane: Pane) -> pa.Table:
     """Return rows with the numbers and the extreme values of unselected points.
 
-    There are two rows for each pane, key, stratum, chance and closing time. Of the row with the
-    number (``seen``), ``lot`` is the greatest value; of the row without points, the least value.
+    There are two rows for each pane, key, stratum, chance and closing time. In the row with the
+    number (``seen``), ``lot`` is the greatest value; in the row without points, it is the least.
     """
     grouped = pa.table(
         {

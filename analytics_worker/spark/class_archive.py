@@ -41,7 +41,7 @@ def java_options() -> tuple[str, ...]:
 def ensure_class_archive(console: Console) -> None:
     """Create the archive if the archive does not exist; creating takes about 40 s.
 
-    If creating fails, the reason is printed to ``console``; Spark then starts slower.
+    If creating fails, the reason is printed to ``console``; Spark then starts more slowly.
     """
     archive = class_archive()
     if archive.exists():
@@ -55,7 +55,9 @@ def ensure_class_archive(console: Console) -> None:
         console.print("Spark is prepared: it starts faster now", highlight=False)
     else:
         partial.unlink(missing_ok=True)
-        console.print(f"Spark starts slower: its class archive failed: {reason}", highlight=False)
+        console.print(
+            f"Spark starts more slowly: its class archive failed: {reason}", highlight=False
+        )
 
 
 def _create(partial: Path) -> str | None:

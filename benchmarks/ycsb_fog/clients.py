@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import uvloop
 
 from benchmarks.storage.http_clients import RequestTimes
-from mistbow.runtime.collection import collection_paused
+from mistbow.runtime.collection import full_collections_paused
 
 Address = tuple[str, int]
 ReadReply = Callable[[asyncio.StreamReader], Awaitable[int]]
@@ -40,7 +40,7 @@ def run_operations(
     A client has a connection to each node, and sends an operation when the previous operation is
     answered. Raises ``AssertionError`` if a reply is an error or too short.
     """
-    with collection_paused():
+    with full_collections_paused():
         return uvloop.run(_run(addresses, operations, read_reply))
 
 

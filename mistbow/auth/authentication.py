@@ -149,7 +149,10 @@ def caller_headers(caller: Caller) -> dict[str, str]:
 
 
 def restricted(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
-    """Return the caller of a request that a service sent, by the headers of a forwarded request."""
+    """Return the caller that the headers of a forwarded request name, with the caller's limits.
+
+    ``caller``: the service that sent the request.
+    """
     name, prefix, signatures, home = (
         None if (value := headers.get(each.lower().encode())) is None else value.decode("latin-1")
         for each in (CALLER, ENTITY_PREFIX, SIGNATURES, CALLER_SITE)

@@ -6,7 +6,9 @@ certificate for a service, as server and as client, and its key.
 """
 
 import ipaddress
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,6 +34,9 @@ from mistbow.errors import ConflictError, InvalidRequestError
 from mistbow.files import write_file
 
 _KEY, _CERTIFICATE, _BUNDLE = "ca.key", "ca.pem", "bundle.pem"
+_MAX_NAME = 64
+_NAME = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._-]{1,64}")
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_-]+)*")
 _CLOCK_SKEW = timedelta(hours=1)
 """A certificate begins earlier than it was issued: the clocks of a fog differ."""
 
@@ -68,8 +73,16 @@ class CertificateAuthority:
 
         Certificates are signed by the new one from now on.
         """
-        self._read()
-        self._begin(expires, former=self.bundle.read_bytes())
+        self._read_certificate()
+        try:
+            former = self.bundle.read_bytes()
+        except OSError as error:
+            raise InvalidRequestError(
+                f"{self.bundle} cannot be read: {error.strerror}",
+                hint="Copy it from a service: without it, services would not trust each other "
+                "until all have new certificates.",
+            ) from None
+        self._begin(expires, former)
 
     def finish(self) -> None:
         """Trust the present authority only: no service has a certificate of a former one."""
@@ -83,11 +96,10 @@ class CertificateAuthority:
         ``InvalidRequestError`` if the authority ends before the certificate.
         """
         signer, authority = self._read()
-        if not name.replace("-", "").replace(".", "").replace("_", "").isalnum() or name in (
-            "ca", "bundle"
-        ):  # fmt: skip
+        if not _NAME.fullmatch(name) or name in ("ca", "bundle"):
             raise InvalidRequestError(
-                f"{name!r} is no name of a service: write letters, digits, '.', '_' and '-'"
+                f"{name!r} is not a valid name of a service: write at most {_MAX_NAME} letters, "
+                "digits, '.', '_' and '-'"
             )
         if expires > authority.not_valid_after_utc:
             raise InvalidRequestError(
@@ -121,7 +133,7 @@ class CertificateAuthority:
     def _begin(self, expires: datetime, former: bytes) -> None:
         """Replace the key and the certificate of the authority.
 
-        ``former``: the authorities (PEM) that services trust beside the new one.
+        ``former``: the authorities (PEM) that services trust in addition to the new one.
         """
         key = generate_private_key(SECP256R1())
         subject = f"Mistbow fog {utc_now():%Y-%m-%d %H:%M:%S}"
@@ -139,9 +151,26 @@ class CertificateAuthority:
         write_file(self.folder / _CERTIFICATE, pem, 0o644)
 
     def _read(self) -> tuple[EllipticCurvePrivateKey, x509.Certificate]:
-        try:
+        certificate = self._read_certificate()
+        with self._errors():
             key = load_pem_private_key((self.folder / _KEY).read_bytes(), password=None)
-            certificate = x509.load_pem_x509_certificate((self.folder / _CERTIFICATE).read_bytes())
+        if not isinstance(key, EllipticCurvePrivateKey):
+            raise InvalidRequestError(f"{self.folder / _KEY} is not a key of an elliptic curve")
+        if key.public_key() != certificate.public_key():
+            raise InvalidRequestError(
+                f"{self.folder / _KEY} is not the key of {self.folder / _CERTIFICATE}",
+                hint="Restore both from a backup, or begin a new authority: mistbow ca rotate",
+            )
+        return key, certificate
+
+    def _read_certificate(self) -> x509.Certificate:
+        with self._errors():
+            return x509.load_pem_x509_certificate((self.folder / _CERTIFICATE).read_bytes())
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise InvalidRequestError(
                 f"{self.folder} has no authority: {error.strerror}", hint="mistbow ca init"
@@ -150,9 +179,6 @@ class CertificateAuthority:
             raise InvalidRequestError(
                 f"the authority in {self.folder} is invalid: {error}"
             ) from None
-        if not isinstance(key, EllipticCurvePrivateKey):
-            raise InvalidRequestError(f"{self.folder / _KEY} is no key of an elliptic curve")
-        return key, certificate
 
 
 def _builder(
@@ -179,10 +205,12 @@ def _name(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         pass
-    try:
-        return x509.DNSName(host)
-    except ValueError:
-        raise InvalidRequestError(f"{host!r} is no host name and no address") from None
+    if not _HOST.fullmatch(host):
+        raise InvalidRequestError(
+            f"{host!r} is neither a host name nor an address: write edge-1, without http:// and a "
+            "port"
+        )
+    return x509.DNSName(host)
 
 
 def _public(certificate: x509.Certificate) -> EllipticCurvePublicKey:

@@ -187,9 +187,9 @@ def scopes_at(credential: Credential, site: str) -> frozenset[Scope]:
 def forwarded_scopes_at(credential: Credential, site: str) -> frozenset[Scope]:
     """Return the scopes that a service has at a site for a caller whose request it forwards.
 
-    The service has checked the caller's scope. Administration is for people: only the enablers, and
-    the agents that reach all sites, can forward it. A list of sites lets an agent read and write
-    there for its worker.
+    The service has checked the caller's scope. Only enablers, and agents that reach all sites,
+    forward requests of administration. An agent with a list of sites forwards only the reads and
+    the writes of its worker to these sites.
     """
     is_core = credential.reaches_all and site != credential.site
     forwards = credential.reaches(site) and (

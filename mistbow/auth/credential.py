@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from msgspec import Meta
 
 from mistbow.errors import InvalidRequestError, UnauthorizedError
+from mistbow.site_names import RULE, is_site_name
 
 Kind = Literal["agent", "worker", "enabler", "monitor"]
 """The kinds of services."""
@@ -126,6 +127,9 @@ def issue(
 
     Raises ``InvalidRequestError`` if the name, the kind or a site is invalid.
     """
+    for each in (site, *(each for each in reach if each != EVERYWHERE)):
+        if not is_site_name(each):
+            raise InvalidRequestError(f"{each!r} is not the name of a site", hint=RULE)
     content = {
         "name": name,
         "kind": kind,

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from mistbow.auth.credential import Credential, issue, verify
 from mistbow.auth.identity import IdentityContent, read_identity_file, write_identity_file
-from mistbow.auth.json_files import write_json_file
+from mistbow.auth.json_files import read_json_file, write_json_file
 from mistbow.clock import utc_now
 from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, NotFoundError
 
@@ -31,6 +31,9 @@ SUFFIX = ".identity"
 _KEY = "fog.key"
 _ISSUED = "issued.json"
 _REVOKED = "revoked.json"
+_ISSUED_FILE = msgspec.json.Decoder(dict[str, list[str]])
+_REVOKED_FILE = msgspec.json.Decoder(list[str])
+_RESTORE = "Restore it from a backup of the folder."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,17 @@ class FogKeys:
     readable: bool = False
 
     def create(self) -> None:
-        """Create the folder and the fog's key; raises ``ConflictError`` if the key exists."""
+        """Create the folder and the fog's key.
+
+        Raises ``ConflictError`` if the folder contains a key, and ``InvalidRequestError`` if it
+        contains identities whose key is missing.
+        """
+        if not self.exists and (any(self._files()) or (self.folder / _ISSUED).exists()):
+            raise InvalidRequestError(
+                f"{self.folder} contains identities, but not the key that has signed them",
+                hint=f"Restore {_KEY} from a backup of the folder. To begin a new fog, choose "
+                "another folder.",
+            )
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.folder.chmod(0o700)
         pem = Ed25519PrivateKey.generate().private_bytes(
@@ -100,6 +113,8 @@ class FogKeys:
         found: dict[str, Credential | MistbowError] = {}
         for path, content in self._files():
             try:
+                if isinstance(content, MistbowError):
+                    raise content
                 found[path.stem] = verify(content.credential, content.fog, utc_now())
             except MistbowError as error:
                 found[path.stem] = error
@@ -126,31 +141,40 @@ class FogKeys:
         (self.folder / f"{name}{SUFFIX}").unlink(missing_ok=True)
         others = []
         for other, each in self._files():
-            self._write(other, msgspec.structs.replace(each, revoked=revoked))
-            others.append(other)
+            # A damaged file must not prevent a revocation.
+            if isinstance(each, IdentityContent):
+                self._write(other, msgspec.structs.replace(each, revoked=revoked))
+                others.append(other)
         return others
 
     def _issued(self) -> dict[str, list[str]]:
         path = self.folder / _ISSUED
         if not path.exists():
             return {}
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, list[str]])
+        return read_json_file(path, _ISSUED_FILE, "list of issued identities", _RESTORE)
 
     def _revoked(self) -> tuple[str, ...]:
         """Return the ids of revoked credentials; those of an earlier version are in the files."""
         path = self.folder / _REVOKED
-        kept = msgspec.json.decode(path.read_bytes(), type=list[str]) if path.exists() else []
-        in_files = (each for _, content in self._files() for each in content.revoked)
-        return tuple(dict.fromkeys((*kept, *in_files)))
+        kept: list[str] = []
+        if path.exists():
+            kept = read_json_file(path, _REVOKED_FILE, "list of revoked identities", _RESTORE)
+        contents = [content for _, content in self._files()]
+        in_files = [each.revoked for each in contents if isinstance(each, IdentityContent)]
+        return tuple(dict.fromkeys((*kept, *(each for revoked in in_files for each in revoked))))
 
     def _record(self, name: str, credential_id: str) -> None:
         issued = self._issued()
         issued.setdefault(name, []).append(credential_id)
         write_json_file(self.folder / _ISSUED, issued)
 
-    def _files(self) -> Iterator[tuple[Path, IdentityContent]]:
+    def _files(self) -> Iterator[tuple[Path, IdentityContent | MistbowError]]:
+        """Yield each identity file with its content, or with the error of a damaged one."""
         for path in sorted(self.folder.glob(f"*{SUFFIX}")):
-            yield path, read_identity_file(path)
+            try:
+                yield path, read_identity_file(path)
+            except MistbowError as error:
+                yield path, error
 
     def _read_key(self) -> Ed25519PrivateKey:
         path = self.folder / _KEY
@@ -164,7 +188,7 @@ class FogKeys:
         except (TypeError, ValueError):
             key = None
         if not isinstance(key, Ed25519PrivateKey):
-            raise InvalidRequestError(f"{path} is no private key (Ed25519, PEM, no password)")
+            raise InvalidRequestError(f"{path} is not a private key (Ed25519, PEM, no password)")
         return key
 
     def _write(self, path: Path, content: IdentityContent) -> None:

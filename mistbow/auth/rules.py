@@ -38,7 +38,7 @@ class AccessRule:
 
     @property
     def token_scope(self) -> TokenScope:
-        """The scope that a token needs; of ``services_only`` routes, the fog's token only."""
+        """The scope that a token needs; ``services_only`` routes accept only the fog's token."""
         match self.scope:
             case "ingest" | "read" | "admin" as scope:
                 return scope

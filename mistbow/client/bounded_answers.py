@@ -27,15 +27,16 @@ def at_most(count: int) -> dict[str, Any]:
 
 
 def refuse_encoding(request: httpx.Request) -> None:
-    """Ask for an answer without compression."""
+    """Request an answer without compression."""
     request.headers["Accept-Encoding"] = "identity"
 
 
 def bound(response: httpx.Response, request: httpx.Request) -> None:
-    """Let the reading of an answer fail beyond its limit; raise an error if it is compressed.
+    """Limit the bytes of an answer that is not read yet.
 
-    The answer is not read yet. ``request``: of the caller, which an authentication may have
-    preceded by others. Raises ``httpx.DecodingError``.
+    ``request``: the request of the caller; the client may have sent requests of the authentication
+    before it. Raises ``httpx.DecodingError`` if the answer is compressed, and later, when more
+    bytes than the limit are read.
     """
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise httpx.DecodingError("the answer is compressed", request=request)

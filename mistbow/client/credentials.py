@@ -238,11 +238,15 @@ class ServiceCredentials(httpx.Auth):
         except UnauthorizedError as error:
             raise _unverified(response, error.message) from None
         if self._kind is not None and peer.kind != self._kind:
-            raise _unverified(response, f"it is the {peer.kind} {peer.name}, no {self._kind}")
+            raise _unverified(
+                response, f"it is the {peer.kind} {peer.name}, not of the kind {self._kind}"
+            )
         if self._site not in (None, peer.site):
             raise _unverified(response, f"it is of the site {peer.site}, not of {self._site}")
         if self.peer is not None and self.peer.site != peer.site:
-            raise _unverified(response, f"it is of the site {peer.site}, no more {self.peer.site}")
+            raise _unverified(
+                response, f"it is of the site {peer.site}, no longer of {self.peer.site}"
+            )
         return answer, key, peer
 
     def _challenge_request(
@@ -269,7 +273,7 @@ class ServiceCredentials(httpx.Auth):
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise _unverified(response, "the answer is not that of a service") from None
         if not self._key.is_valid_answer(challenge, answer):
-            raise _unverified(response, "its service key is another one")
+            raise _unverified(response, "it has another service key")
         return answer
 
     def _sign(self, request: httpx.Request, session: _Session) -> None:
@@ -309,8 +313,8 @@ def tls_of_environment() -> TlsFiles | None:
 def check_answer(response: httpx.Response) -> None:
     """Raise ``UnverifiedServiceError`` if a service did not sign its answer to a signed request.
 
-    ``response``: a response whose body is read. A service signs only the answers for which its
-    route says so.
+    ``response``: a response whose body is read. A service signs only the answers of
+    routes that require it.
     """
     key: AnswerKey | None = response.request.extensions.get(_ANSWER_KEY)
     if key is not None and not key.is_valid(response.content, response.headers):

@@ -26,15 +26,15 @@ async def reject_repeated_parameters(request: Request) -> None:
 
 
 def reject_unknown_parameters(request: Request, known: Collection[str] = ("site",)) -> None:
-    """Raise ``InvalidRequestError`` if the URL of a deletion has an unknown parameter or no site.
+    """Raise ``InvalidRequestError`` if the URL of a change has an unknown parameter or no site.
 
-    ``known``: the names of the parameters that the deletion has. A misspelled parameter would
-    select nothing, so that more is deleted. With an empty ``site``, the deletion would apply to
-    this site, which the client may not mean.
+    ``known``: the names of the parameters that the request has. A misspelled parameter would have
+    no effect, so that a deletion deletes more, or a change is made that the client did not mean.
+    With an empty ``site``, a deletion would apply to this site, which the client may not mean.
     """
-    if "" in request.query_params.getlist("site"):
+    if "site" in known and "" in request.query_params.getlist("site"):
         raise InvalidRequestError(
-            "site: the name of the site is empty, and nothing was deleted",
+            "site: the name of the site is empty, and nothing was done",
             hint="Name a site, or omit the parameter: the agent then deletes at its own site.",
         )
     for name in request.query_params:
@@ -42,13 +42,13 @@ def reject_unknown_parameters(request: Request, known: Collection[str] = ("site"
             near = difflib.get_close_matches(name.lower(), known, 1)
             has = f"It has {', '.join(known)}." if known else "It has none."
             raise InvalidRequestError(
-                f"{name[:40]}: this deletion has no such parameter, and nothing was deleted",
+                f"{name[:40]}: this request has no such parameter, and nothing was done",
                 hint=f"Did you mean {near[0]}?" if near else has,
             )
 
 
 def only_parameters(*known: str) -> Callable[[Request], Awaitable[None]]:
-    """Return a dependency of a route that deletes: see ``reject_unknown_parameters``."""
+    """Return a dependency of a route that changes something: see ``reject_unknown_parameters``."""
 
     async def check(request: Request) -> None:
         reject_unknown_parameters(request, known)

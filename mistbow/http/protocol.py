@@ -9,35 +9,25 @@ import fcntl
 import functools
 import sys
 import termios
-from collections.abc import Callable
-from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, cast
 
 from httptools import HttpParserError
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from mistbow.asgi import CLIENT_CERTIFICATE, CLOSE_CONNECTION, COMPLETE_BODY, WHOLE_ANSWER
 from mistbow.errors import HeadTooLargeError, InvalidRequestError, MistbowError, SlowRequestError
+from mistbow.http.body_limits import TRAILER_TOO_LARGE, BodyLimits
+from mistbow.http.coalescing_transport import CoalescingTransport
 from mistbow.http.connections import CountedConnection, make_room, next_wait
 from mistbow.http.error_forms import own_form
+from mistbow.http.upgrades import PlainProtocol
 from mistbow.open_files import max_connections
 
 _MAX_HEAD_BYTES = 64 * 2**10
 _MAX_PARSED_URL_BYTES = 2**16 - 1
 """The length of a URL beyond which the parser raises an error."""
 
-_COUNTED_BYTES = 2 * 2**10
-"""The size of the parts in which the bodies are parsed whose trailers and extensions are counted.
-
-The parser reports data without its position, so the count is too small by up to two such parts.
-"""
-
-_MAX_COALESCED_BYTES = 8 * 2**10
 _HEAD_TIMEOUT_S = 20.0
 _READER_TIMEOUT_S = 30.0
 _HALF_CLOSED_TIMEOUT_S = 3.0
@@ -46,11 +36,6 @@ _MAX_REJECTED_BYTES = 2**20
 _TOO_LARGE = HeadTooLargeError(
     f"the request line and the headers are larger than {_MAX_HEAD_BYTES} bytes",
     hint="Send fewer or shorter headers; long parameters belong in the body.",
-)
-_TRAILER_TOO_LARGE = HeadTooLargeError(
-    f"the parts of the body that are no data (trailers, extensions of chunks) are larger than "
-    f"{_MAX_HEAD_BYTES} bytes",
-    hint="Send the body without trailers.",
 )
 _TOO_SLOW = SlowRequestError(
     f"the request line and the headers were not received within {_HEAD_TIMEOUT_S:g} s",
@@ -62,75 +47,12 @@ _INVALID = InvalidRequestError(
 )
 _FOREIGN_TARGET = InvalidRequestError(
     "the address in the request line is not that of the header Host",
-    hint="Send the path alone in the request line, or the same address in both. This service is no "
-    "proxy.",
+    hint="Send the path alone in the request line, or the same address in both. This service is "
+    "not a proxy.",
 )
 
 
-class CoalescingTransport:
-    """A transport that joins all writes of one iteration of the event loop, and that may linger.
-
-    uvicorn writes the head and the body of an answer separately. Two writes would wake the client
-    twice; on few cores, the client would run before the server has written the body.
-
-    A lingering transport only receives. The kernel resets a connection that is closed before all
-    that the client has sent is read, and a client that is reset may lose the answer.
-    ``must_linger``: returns whether the transport lingers when it is closed for the first time; the
-    second call of ``close`` closes it.
-    """
-
-    def __init__(
-        self,
-        transport: asyncio.Transport,
-        loop: asyncio.AbstractEventLoop,
-        must_linger: Callable[[], bool],
-    ) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._must_linger = must_linger
-        self._lingers = False
-        self._buffer = bytearray()
-
-    def write(self, data: bytes) -> None:
-        """Write data, together with other writes of the same iteration of the event loop."""
-        if self._lingers:
-            return
-        # Larger data goes to the transport at once, which applies backpressure.
-        if len(self._buffer) + len(data) > _MAX_COALESCED_BYTES:
-            self.flush()
-            self._transport.write(data)
-            return
-        if not self._buffer:
-            self._loop.call_soon(self.flush)
-        self._buffer += data
-
-    def close(self) -> None:
-        """Write the remaining data, and close the transport, or its sending side if it lingers."""
-        self.flush()
-        if self.is_closing() or not self._must_linger():
-            self._transport.close()
-            return
-        self._lingers = True
-        # TLS cannot close one side; HTTP clients find the end of an answer by its length.
-        if self._transport.can_write_eof():
-            with suppress(OSError):  # the client has reset the connection
-                self._transport.write_eof()
-
-    def is_closing(self) -> bool:
-        """Return whether the transport lingers or is closing, so that nothing more is written."""
-        return self._lingers or self._transport.is_closing()
-
-    def flush(self) -> None:
-        """Write the data of former writes, unless the transport is closing."""
-        if self._buffer and not self._transport.is_closing():
-            self._transport.write(bytes(self._buffer))
-        self._buffer.clear()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-
-class BoundedProtocol(HttpToolsProtocol):
+class BoundedProtocol(PlainProtocol):
     """An HTTP protocol that closes connections whose request head is too large, too slow or for
     another host, or whose client stalls.
 
@@ -164,20 +86,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
     _head_bytes = 0
     _head_is_open = True
-    _bytes_without_data = 0
-    """The bytes that were received since the last data of a body, if the head is complete."""
-
     _head_timer: asyncio.TimerHandle | None = None
     _unread_bytes = 0
     _reader_timer: asyncio.TimerHandle | None = None
     _half_closed_timer: asyncio.TimerHandle | None = None
-    _body_is_open = False
-    _is_chunked = False
-    _is_upgrade = False
-    _rest_timer: asyncio.TimerHandle | None = None
-    _rest_bytes = 0
-    """The bytes of an answered request that may still be received, if there is a timer."""
-
     _is_rejected = False
     """Whether the connection was answered with an error of the protocol, and reads nothing more."""
 
@@ -205,6 +117,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport = CoalescingTransport(  # type: ignore[assignment]
             transport, self.loop, self._must_linger
         )
+        self._body = BodyLimits(self.loop, self.transport.close)
         self._extensions: dict[str, dict[Any, Any]] = {
             CLOSE_CONNECTION: {"close": self._close_in_time}
         }
@@ -218,7 +131,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._close_head()
         self._cancel_reader_timer()
-        self._cancel_rest_timer()
+        self._body.cancel_rest()
         if self._half_closed_timer is not None:
             self._half_closed_timer.cancel()
         super().connection_lost(exc)
@@ -243,29 +156,25 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         self.waits_since = next_wait()
         # A pipelined request may follow, whose body is awaited.
-        if self._body_is_open and self.cycle.response_complete:
-            self._await_rest(self.head_seconds, self.max_rest_bytes)
+        if self._body.is_open and self.cycle.response_complete:
+            self._body.await_rest(self.head_seconds, self.max_rest_bytes)
         if self._half_closed_timer is not None and self.is_waiting():
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        if self._rest_timer is not None:
-            self._rest_bytes -= len(data)
-            if self._rest_bytes < 0:
-                self.transport.close()
-                return
-        self._is_upgrade = False
+        if not self._body.accepts_rest(len(data)):
+            self.transport.close()
+            return
         rest = memoryview(data)
-        while rest and not self._is_rejected and not self._is_upgrade:
-            # Only a body in chunks has parts that are no data, whose bytes are counted.
-            is_counted = self._is_chunked or not self._body_is_open
-            size = _COUNTED_BYTES if is_counted else len(rest)
-            self._parse(rest[:size])
+        while rest and not self._is_rejected:
+            size = self._body.parsed_at_once(len(rest))
+            if not self._parse(rest[:size]):
+                break
             rest = rest[size:]
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._bytes_without_data = 0
+        self._body.restart_count()
         self._open_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -273,21 +182,22 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
-        self._bytes_without_data = 0
+        self._body.restart_count()
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._bytes_without_data = 0
-        self._body_is_open = False
-        self._cancel_rest_timer()
+        if self.is_first_parse():
+            return
+        self._body.end()
         super().on_message_complete()
         if self.transport.is_closing():
             # It lingered for the rest of this body.
             self.transport.close()
 
     def on_headers_complete(self) -> None:
-        self._bytes_without_data = 0
-        self._body_is_open = True
+        if self.is_first_parse():
+            return
+        self._body.begin()
         self._close_head()
         # One read may bring the rest of a body after the last answer, and further requests.
         if self.transport.is_closing():
@@ -298,10 +208,10 @@ class BoundedProtocol(HttpToolsProtocol):
             # Ends the parsing of what follows; the connection closes.
             raise HttpParserError(_TOO_LARGE.message)
         # The check of Host would not see the address that the request names (RFC 9112, 3.2.2).
-        if not self.url.startswith(b"/") and not self._has_own_target():
+        if self.is_for_proxy() or (not self.url.startswith(b"/") and not self._has_own_target()):
             self._reject(_FOREIGN_TARGET)
             raise HttpParserError(_FOREIGN_TARGET.message)
-        self._is_chunked = b"transfer-encoding" in dict(self.headers)
+        self._body.is_chunked = b"transfer-encoding" in dict(self.headers)
         super().on_headers_complete()
         # The task of the request starts later; the cycle of a later request may replace this one.
         cycle = self.cycle
@@ -316,13 +226,6 @@ class BoundedProtocol(HttpToolsProtocol):
         is_too_long = len(getattr(self, "url", b"")) > _MAX_PARSED_URL_BYTES
         self._reject(_TOO_LARGE if is_too_long else _INVALID)
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """Log nothing: a request for a WebSocket is answered as any other request.
-
-        What the same read has brought after its head is no request.
-        """
-        self._is_upgrade = True
-
     def pause_writing(self) -> None:
         super().pause_writing()
         self._start_reader_timer()
@@ -331,13 +234,13 @@ class BoundedProtocol(HttpToolsProtocol):
         self._cancel_reader_timer()
         super().resume_writing()
 
-    def _parse(self, data: memoryview) -> None:
+    def _parse(self, data: memoryview) -> bool:
+        """Parse a part of the received data, and count its bytes; return as ``parse`` does."""
         is_of_head = self._head_is_open
-        self._bytes_without_data += len(data)
-        super().data_received(cast("bytes", data))
-        if self._bytes_without_data > _MAX_HEAD_BYTES and not self._head_is_open:
-            # The parser would collect a trailer in memory until its end.
-            self._reject(_TRAILER_TOO_LARGE)
+        self._body.count(len(data))
+        goes_on = self.parse(data)
+        if self._body.has_large_trailer() and not self._head_is_open:
+            self._reject(TRAILER_TOO_LARGE)
         if self._head_is_open:
             # Most heads are received at once, and need no timer.
             if self._head_timer is None:
@@ -346,6 +249,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_bytes += len(data) if is_of_head else 0
             if self._head_bytes > _MAX_HEAD_BYTES:
                 self._reject(_TOO_LARGE)
+        return goes_on
 
     def _has_tls(self) -> bool:
         return self.transport.get_extra_info("sslcontext") is not None
@@ -393,7 +297,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 f"Connection: close\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
             )
             self.transport.write(head.encode() + body)
-            self._await_rest(self.half_closed_seconds, _MAX_REJECTED_BYTES)
+            self._body.await_rest(self.half_closed_seconds, _MAX_REJECTED_BYTES)
             if self.cycle is not None and not self.cycle.response_complete:
                 # A request in work cannot be answered any more.
                 self.cycle.disconnected = True
@@ -404,16 +308,10 @@ class BoundedProtocol(HttpToolsProtocol):
         """Return whether the connection closes only after the rest of what its client sends."""
         cycle = self.cycle
         is_early = cycle is not None and cycle.response_complete and not cycle.keep_alive
-        if self._is_rejected or (is_early and self._body_is_open):
+        if self._is_rejected or (is_early and self._body.is_open):
             self.flow.resume_reading()
             return True
         return False
-
-    def _await_rest(self, seconds: float, max_bytes: int) -> None:
-        """Close the connection if the rest of an answered request will be late or too large."""
-        self._cancel_rest_timer()
-        self._rest_bytes = max_bytes
-        self._rest_timer = self.loop.call_later(seconds, self.transport.close)
 
     def _start_reader_timer(self) -> None:
         self._cancel_reader_timer()
@@ -424,11 +322,6 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._reader_timer is not None:
             self._reader_timer.cancel()
             self._reader_timer = None
-
-    def _cancel_rest_timer(self) -> None:
-        if self._rest_timer is not None:
-            self._rest_timer.cancel()
-            self._rest_timer = None
 
     def _check_reader(self) -> None:
         if self._count_unread_bytes() < self._unread_bytes:

@@ -22,9 +22,10 @@ from mistbow.tls import TlsFiles, server_context
 
 
 def serve_tls(config: uvicorn.Config, files: TlsFiles) -> None:
-    """Let a server serve https only, by the protocol of its configuration, a ``BoundedProtocol``.
+    """Configure a server to serve https only.
 
-    The files are read again when they have changed; uvicorn's own TLS would keep the first ones.
+    The HTTP protocol of the configuration must be a ``BoundedProtocol``. Changed files are read
+    again; uvicorn's own TLS reads its files only once.
     """
     config.load()
     protocol = cast("type[BoundedProtocol]", config.http_protocol_class)

@@ -75,8 +75,8 @@ def refusal(head: RequestHead, own_names: frozenset[str]) -> ForbiddenError | No
     for host in head.hosts:
         if not _is_own_host(host.lower(), own_names):
             return ForbiddenError(
-                f"Host: {host[:_MAX_QUOTED]!r} is no name of this service, so the request may come "
-                "from a web page",
+                f"Host: {host[:_MAX_QUOTED]!r} is not a name of this service, so the request may "
+                "come from a web page",
                 hint="Use the address 127.0.0.1, or add the name to MISTBOW_HOST_NAMES of the "
                 "service.",
             )

@@ -1,4 +1,4 @@
-"""Pauses Python's cyclic garbage collector, which would stop a service during work on much data."""
+"""Limits Python's cyclic garbage collector, which would stop a service during work on much data."""
 
 import gc
 import threading
@@ -13,28 +13,37 @@ _FULL = 2
 
 _SLOW_S = 0.05
 
+_PAUSED = (10_000, 1, 1_000_000)
+"""The thresholds of the collector in a pause: no full collections.
+
+The others visit at most a few ten thousand objects, which takes some milliseconds.
+"""
+
 _lock = threading.Lock()
 _pauses = 0
+_thresholds = gc.get_threshold()
 
 
 @contextmanager
-def collection_paused() -> Iterator[None]:
-    """Pause the collector inside the ``with`` block, in all threads.
+def full_collections_paused() -> Iterator[None]:
+    """Pause full collections inside the ``with`` block, in all threads.
 
-    A collection stops all threads while it visits every object. Work that builds millions of
-    objects without cycles would cause many collections that find no garbage.
+    A full collection stops all threads while it visits every object. Work that builds millions of
+    objects without cycles would cause many that find no garbage. New objects are visited also in
+    the pause, a few at a time. Otherwise the first collection after the pause would visit all that
+    are still in use, for example by a thread whose request was cancelled.
     """
     global _pauses
     with _lock:
         _pauses += 1
-        gc.disable()
+        gc.set_threshold(*_PAUSED)
     try:
         yield
     finally:
         with _lock:
             _pauses -= 1
             if not _pauses:
-                gc.enable()
+                gc.set_threshold(*_thresholds)
 
 
 def exclude_from_collection() -> None:

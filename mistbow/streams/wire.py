@@ -23,6 +23,9 @@ from mistbow.streams.arrow_messages import (
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
 
+MAX_INT64 = 2**63 - 1
+"""The greatest position, and the greatest time (ms)."""
+
 _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 
 
@@ -120,6 +123,16 @@ def read_table(data: bytes) -> pa.Table:
         raise _malformed(error) from error
 
 
+def read_schema(data: bytes) -> pa.Schema:
+    """Return the schema of an Arrow IPC stream; raises ``UnavailableError`` as ``read_batches``."""
+    try:
+        with _open(data) as reader:
+            tuple(reader.schema.names)  # raises ValueError for a name that is not UTF-8
+            return reader.schema
+    except _MALFORMED as error:
+        raise _malformed(error) from error
+
+
 def _open(data: bytes) -> pa.RecordBatchStreamReader:
     if is_compressed(data):
         raise ValueError("it is compressed")
@@ -134,8 +147,16 @@ def _malformed(error: Exception) -> UnavailableError:
 
 
 def _chunk(rows: pa.RecordBatch, metadata: Mapping[str, bytes]) -> Chunk:
-    position = Position(int(metadata["next"]), int(metadata["frontier"]))
+    position = Position(_int64(metadata["next"]), _int64(metadata["frontier"]))
     return Chunk(checked(rows), position, metadata["note"].decode() if "note" in metadata else "")
+
+
+def _int64(digits: bytes) -> int:
+    """Return a position or a time; streams store both as int64."""
+    number = int(digits)
+    if not 0 <= number <= MAX_INT64:
+        raise ValueError("a position or a frontier is below 0, or is above 2^63 - 1")
+    return number
 
 
 def encode_rows(rows: pa.RecordBatch | pa.Table) -> bytes:

@@ -1,6 +1,7 @@
 """The protocol of collectors, and the function that makes the collectors of an agent."""
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import entry_points
 from typing import Protocol
 
@@ -8,6 +9,7 @@ from mistbow.client import Point
 from monitoring_agent.collectors.host import HostCollector
 from monitoring_agent.collectors.json_source import JsonCollector
 from monitoring_agent.collectors.processes import ProcessCollector
+from monitoring_agent.collectors.source_reader import source_name
 from monitoring_agent.settings import MonitorSettings
 
 
@@ -37,10 +39,24 @@ def make_collectors(settings: MonitorSettings) -> list[Collector]:
     factories: list[CollectorFactory] = [
         entry.load() for entry in entry_points(group="mistbow.collectors")
     ]
-    sources = (source.strip() for source in settings.sources.split(";"))
+    sources = [source.strip() for source in settings.sources.split(";")]
     return [
         HostCollector(settings.node),
         ProcessCollector(settings.node),
-        *(JsonCollector(source) for source in sources if source),
+        *_json_collectors([source for source in sources if source]),
         *(factory(settings) for factory in factories),
     ]
+
+
+def _json_collectors(sources: Sequence[str]) -> list[JsonCollector]:
+    """Return a collector for each source; equal names get numbers: ``exec:curl``, ``exec:curl#2``.
+
+    Metrics and adaptive sampling distinguish collectors by their names.
+    """
+    seen: Counter[str] = Counter()
+    collectors = []
+    for source in sources:
+        name = source_name(source)
+        seen[name] += 1
+        collectors.append(JsonCollector(source, f"{name}#{seen[name]}" if seen[name] > 1 else name))
+    return collectors

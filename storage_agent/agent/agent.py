@@ -43,6 +43,7 @@ from storage_agent.timeseries.aggregation import AggregateState, query
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.deletion import Deletion, count_points
 from storage_agent.timeseries.history import History
+from storage_agent.timeseries.loop_work import in_own_thread_if_many
 from storage_agent.timeseries.multi_site_get import gather_points
 from storage_agent.timeseries.multi_site_pages import PointPages
 from storage_agent.timeseries.point_pages import PageReader
@@ -260,15 +261,12 @@ class Agent:
         but not counted.
         """
         parts = self._require_parts()
-        if self._points.has_spooled:
-            raise UnavailableError(
-                "points wait in the spool; a deletion would miss them",
-                hint="Try again when mistbow_agent_spooled_bodies is 0.",
-            )
+        self._points.check_drained("a deletion")
         start, end = deletion_range(body)
         missing: list[str] = []
-        # The writer's task has no caller: the rights are fixed here.
-        select = series_selection(parts.catalogue, body)
+        # The writer's task has no caller: the rights are fixed here. Appends wait for that task,
+        # so it must not wait for long reads.
+        select = series_selection(parts.catalogue, body, in_own_thread_if_many)
         counts = await count_points(parts.history, await select(), start, end, missing)
         if not dry_run:
             deleted = await parts.remover.delete(select, start, end)
@@ -278,11 +276,7 @@ class Agent:
     async def begin_backup(self) -> BackupCut:
         """Begin a backup of this site, and return its cut."""
         parts = self._require_parts()
-        if self._points.has_spooled:
-            raise UnavailableError(
-                "points wait in the spool; a backup would miss them",
-                hint="Try again when mistbow_agent_spooled_bodies is 0.",
-            )
+        self._points.check_drained("a backup")
         return await self.backups.begin(parts.streams, parts.maintenance, parts.config.changes)
 
     @property

@@ -10,8 +10,8 @@ from mistbow.auth.rules import requires
 from mistbow.errors import NotFoundError
 from mistbow.http.parameters import only_parameters
 from mistbow.openapi import raises
+from mistbow.streams.wire import MAX_INT64
 from storage_agent.agent.agent import Agent
-from storage_agent.api.streams import MAX_INT64
 from storage_agent.http.responses import json_response
 from storage_agent.membership.proxy import proxied_router
 

@@ -87,7 +87,8 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         check_heartbeat(heartbeat)
         _check_sender(heartbeat.site)
         answer = msgspec.json.encode(membership.receive_heartbeat(heartbeat))
-        if heartbeat.site != membership.site:
+        if membership.peers.get(heartbeat.site) is not None:
+            # The metrics of strangers would grow without bound.
             count_bytes(heartbeat.site, "received", "heartbeat", len(body))
             count_bytes(heartbeat.site, "sent", "heartbeat", len(answer))
         return json_response(answer, headers=answer_headers(answer))

@@ -17,6 +17,7 @@ from mistbow.errors import (
     ReusedKeyError,
     StorageFullError,
 )
+from mistbow.http.lenient import convert_items, convert_read
 from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
 from storage_agent import metrics
@@ -28,7 +29,6 @@ from storage_agent.http.decode import decode_body
 from storage_agent.http.deletions import DeleteBody, check_deletion, is_dry_run, read_deletion
 from storage_agent.http.hot_routes import Headers, HotRoutes
 from storage_agent.http.idempotency import KEY_PARAMETER, header_key
-from storage_agent.http.lenient import convert_items, convert_read
 from storage_agent.http.openapi import Operation, json_body
 from storage_agent.http.points import GET, LIST, MAX_PAGE, ListBody, PagedBody, PutBody, QueryBody
 from storage_agent.http.responses import Answer, Content, json_response
@@ -189,7 +189,9 @@ def _add_query_routes(routes: APIRouter, agent: Agent, node: str, times: Timesta
     )
     @requires("admin", by_entity=True)
     async def delete(request: Request) -> Response:
-        """Delete the points that filters, `from` and `to` select; at least one filter is needed.
+        """Delete the points that the selectors, `from` and `to` select.
+
+        At least one selector is required.
 
         The answer counts the points of each series, and lists at most 1,000 series. With `dry_run`,
         points are counted but not deleted. The parameter `site` names the site whose points are

@@ -15,7 +15,7 @@ from mistbow import __version__
 from mistbow.auth.rules import requires
 from mistbow.clock import Clock
 from mistbow.errors import MistbowError
-from mistbow.runtime.collection import collection_paused, release
+from mistbow.runtime.collection import full_collections_paused, release
 from storage_agent.agent.agent import Agent
 from storage_agent.http.abandonment import only_reads
 from storage_agent.http.responses import json_response
@@ -92,7 +92,7 @@ def _add_label_routes(routes: APIRouter, index: LabelIndex) -> None:
                 release(label_sets)
 
         # The labels of many series are millions of objects, all without cycles.
-        with collection_paused():
+        with full_collections_paused():
             label_sets = await index.label_sets(parameters.time("start", 0), missing)
             return await asyncio.to_thread(select, label_sets)
 

@@ -11,6 +11,7 @@ from mistbow.errors import (
     ReusedKeyError,
     StorageFullError,
 )
+from mistbow.http.lenient import convert_read, convert_records
 from mistbow.http.parameters import reject_unknown_parameters
 from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
@@ -25,7 +26,6 @@ from storage_agent.http.idempotency import (
     header_key,
     request_key,
 )
-from storage_agent.http.lenient import convert_read, convert_records
 from storage_agent.http.openapi import json_body
 from storage_agent.http.responses import Content, json_response
 from storage_agent.http.timed_bodies import read_timed

@@ -14,10 +14,10 @@ from sse_starlette import EventSourceResponse
 from mistbow.auth.rules import requires
 from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, NotFoundError
 from mistbow.openapi import raises
-from mistbow.streams.wire import Position
+from mistbow.streams.wire import MAX_INT64, Position
 from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
-from storage_agent.api.streams import MAX_INT64, row_selection
+from storage_agent.api.streams import row_selection
 from storage_agent.http.abandonment import only_reads
 from storage_agent.membership.proxy import proxied_router
 from storage_agent.streams import subscription

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
+import pyarrow as pa
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
@@ -25,12 +26,13 @@ from mistbow.streams.models import Appended, Offset, WriterState
 from mistbow.streams.schemas import (
     DECISIONS,
     DEPLOYMENTS,
+    EVENTS,
     FOG_HISTORY,
     METADATA,
     PLACEMENTS,
     RAW,
 )
-from mistbow.streams.wire import MEDIA_TYPE
+from mistbow.streams.wire import MAX_INT64, MEDIA_TYPE
 from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
 from storage_agent.http.decode import check_depth, decode_body, decode_renamed
@@ -48,6 +50,7 @@ from storage_agent.http.streams import (
 )
 from storage_agent.membership.proxy import proxied_router
 from storage_agent.streams import subscription
+from storage_agent.streams.conform import conform
 from storage_agent.streams.read_access import check_readable
 from storage_agent.streams.small_parts import SmallParts
 from storage_agent.streams.state import State
@@ -55,7 +58,6 @@ from storage_agent.streams.streams import (
     RECORD_PREFIX,
     REPLICA_PREFIX,
     Stream,
-    conform,
     is_internal,
 )
 from storage_agent.streams.subscription import RowSelection, RowSelector
@@ -71,7 +73,6 @@ _EXAMPLE_LEASE = {"holder": "reader-1", "keep_ms": 86_400_000, "for_ms": 60_000}
 _ADVANCE = msgspec.json.Decoder(AdvanceBody)
 _RETENTION_LEASE = msgspec.json.Decoder(RetentionLeaseBody)
 _STATE_OF_ENABLERS = (DEPLOYMENTS, PLACEMENTS, FOG_HISTORY)
-MAX_INT64 = 2**63 - 1
 
 Time = Annotated[int | None, Query(ge=-MAX_INT64, le=MAX_INT64)]
 
@@ -220,11 +221,16 @@ def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
     async def create(name: str, request: Request) -> Response:
         """Create a stream with the schema of the Arrow IPC stream in the body.
 
-        The status is 201 if the stream is new, and 200 if the stream exists already.
+        The status is 201 if the stream is new, and 200 if the stream exists already. The names of
+        streams with the state of an enabler, such as `deployments`, are reserved: with other
+        fields than an enabler's, the answer is 409.
         """
         if name.startswith((REPLICA_PREFIX, RECORD_PREFIX)):
             _check_not_internal(name)
-        is_new = await agent.streams.create(name, decode_table(await request.body()).schema)
+        schema = decode_table(await request.body()).schema
+        if _is_state_of_enabler(name):
+            _check_state_schema(agent, name, schema)
+        is_new = await agent.streams.create(name, schema)
         info = (await agent.streams.get(name)).info()
         return _json(info, 201 if is_new else 200)
 
@@ -405,6 +411,27 @@ def _is_state_of_enabler(name: str) -> bool:
     """
     kind = name.partition("/")[0]
     return kind in _STATE_OF_ENABLERS or (kind == DECISIONS and "." not in name)
+
+
+def _check_state_schema(agent: Agent, name: str, schema: pa.Schema) -> None:
+    """Raise ``ConflictError`` if a stream with the name of an enabler's state has other fields.
+
+    Neither a new stream nor an existing one may have other fields: no enabler could use it.
+    """
+    if not schema.equals(EVENTS):
+        raise ConflictError(
+            f"the name {name} is reserved for the state of an enabler, and an enabler creates this "
+            f"stream",
+            hint="Choose another name.",
+        )
+    existing = agent.streams.find_open(name)
+    if existing is not None and not existing.log.schema.equals(EVENTS):
+        raise ConflictError(
+            f"the stream {name} has other fields than the state of an enabler, which cannot be "
+            f"stored until this stream is deleted",
+            hint=f"At the agent of its site, DELETE /streams/{name}?owner=enabler with the fog's "
+            f"own token deletes it with its rows. The enabler then creates it again.",
+        )
 
 
 async def _writable(agent: Agent, name: str) -> Stream:

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -34,6 +34,11 @@ class BackupFile(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     sha256: str
 
+    def __post_init__(self) -> None:
+        path = PurePosixPath(self.path)
+        if path.is_absolute() or ".." in path.parts:
+            raise ValueError(f"the file {self.path} is outside the backup")
+
 
 class PartFile(BackupFile, frozen=True, kw_only=True):
     """The file of a part, with the positions and the last applied tombstone of the part."""
@@ -50,6 +55,12 @@ class BackupStream(msgspec.Struct, frozen=True, kw_only=True):
     cut: StreamCut
     deletions: StreamDeletions
     parts: tuple[PartFile, ...]
+
+
+class _BackupFormat(msgspec.Struct, frozen=True):
+    """The field of the contents that all formats have."""
+
+    format: int
 
 
 class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +103,8 @@ class Archive:
                 f"{self.location} is neither a folder nor the URI of a file system: {reason}",
                 hint=_HINT,
             ) from error
+        if not self._root:
+            raise InvalidRequestError(f"{self.location} names no folder", hint=_HINT)
 
     def create(self) -> None:
         """Create the folder of the backup; raises ``ConflictError`` if it contains a backup."""
@@ -127,16 +140,20 @@ class Archive:
             raise NotFoundError(
                 f"{self.location} contains no complete backup: it has no file {_CONTENTS}"
             )
+        data = self._read(_CONTENTS)
         try:
-            found = msgspec.json.decode(self._read(_CONTENTS), type=BackupContents)
-        except msgspec.MsgspecError as error:
-            raise MistbowError(f"{self.location}/{_CONTENTS} is damaged: {error}") from error
-        if found.format != FORMAT:
-            raise ConflictError(
-                f"{self.location} has the format {found.format}; this version reads {FORMAT}",
-                hint="Restore it with the version of Mistbow that wrote it.",
-            )
-        return found
+            # Another format may have other fields.
+            number = msgspec.json.decode(data, type=_BackupFormat).format
+            if number != FORMAT:
+                raise ConflictError(
+                    f"{self.location} has the format {number}; this version reads {FORMAT}",
+                    hint="Restore it with the version of Mistbow that wrote it.",
+                )
+            return msgspec.json.decode(data, type=BackupContents)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise MistbowError(
+                f"{self.location}/{_CONTENTS} is damaged: {error}", hint="Restore another backup."
+            ) from error
 
     def read(self, file: BackupFile) -> bytes:
         """Return the content of a file; raises ``MistbowError`` if it is damaged or missing."""

@@ -286,6 +286,6 @@ async def _store_text(ignite: IgniteClient, key: str, text: str) -> None:
     async def store() -> None:
         cell = TextCell(ignite, key)
         if await cell.load() != text and not await cell.swap(text):
-            raise UnavailableError(f"{key} changed during the restoration; does an agent run?")
+            raise UnavailableError(f"{key} changed during the restoration; is an agent running?")
 
     await ignite.retry(store, _RETRY_S)

@@ -31,7 +31,13 @@ from storage_agent.ignite.client import IgniteClient
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.journal import STORE
 from storage_agent.streams.state import State, StateCell
-from storage_agent.streams.streams import REPLICA_PREFIX, Streams, is_internal, is_stream_deleted
+from storage_agent.streams.streams import (
+    REPLICA_PREFIX,
+    Streams,
+    is_internal,
+    is_metadata_replica,
+    is_stream_deleted,
+)
 from storage_agent.work_threads import upkeep_beside
 
 log = get_logger(__name__)
@@ -142,7 +148,7 @@ class LossGuard:
         streams.check = self.check
         self._compare_remembered(streams, metadata)
         await self._replica_heads.compare_all(streams)
-        for loss in [loss for loss in self.losses if _is_metadata_replica(loss.stream)]:
+        for loss in [loss for loss in self.losses if is_metadata_replica(loss.stream)]:
             with self._register.repairing(loss.stream):
                 await self._repair(streams).refollow(loss)
         if not self._lacks_own_stream():
@@ -252,7 +258,3 @@ class LossGuard:
             is_internal(loss.stream) and not loss.stream.startswith(REPLICA_PREFIX)
             for loss in self.losses
         )
-
-
-def _is_metadata_replica(name: str) -> bool:
-    return name.startswith(REPLICA_PREFIX) and name.endswith(f"/{METADATA}")

@@ -58,17 +58,23 @@ def compare_head(stream: StreamLog, remembered: int, by: str, losses: LossRegist
 
 
 class ReplicaHeads:
-    """Detects losses by comparing the heads of this site's streams with replicas at other sites."""
+    """Detects losses by comparing the heads of this site's streams with replicas at other sites.
+
+    Only a site that may state facts about this site can show a loss: a stolen edge could otherwise
+    make this agent refuse any stream. Greater positions at other sites are only logged.
+    """
 
     def __init__(self, membership: FabricMembership, losses: LossRegister) -> None:
         self._membership = membership
         self._losses = losses
-        self._compared: set[str] = set()
+        self._compared: dict[str, bool] = {}
+        """Site -> whether the site was allowed to show a loss when it was compared."""
 
     async def compare_all(self, streams: Streams) -> None:
         """Compare the heads of the streams with the replicas at all reachable sites.
 
         Waits up to ``_FOLLOWERS_S`` for the sites to be reachable, and as long for their answers.
+        Sites that cannot show a loss are left to ``compare_new``.
         """
         if own_store(streams) is None:
             return  # no replica of a store without a name exists
@@ -81,34 +87,45 @@ class ReplicaHeads:
                     await self._membership.peers.changed().wait()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FOLLOWERS_S):
-                sites = sorted(self._reachable())
-                await asyncio.gather(*(self._compare(streams, site) for site in sites))
+                sites = filter(self._membership.may_witness_losses, sorted(self._reachable()))
+                await asyncio.gather(*(self._compare(streams, site, True) for site in sites))
 
     async def compare_new(self, streams: Streams) -> None:
         """Compare the heads of the streams with the replicas at newly reachable sites.
 
-        If such a site does not answer, the next call tries again.
+        If such a site does not answer, the next call tries again. A site is compared again once it
+        may show a loss, because its facts have arrived or have changed.
         """
         reachable = self._reachable()
-        self._compared &= reachable
-        for site in sorted(reachable - self._compared):
-            if await self._compare(streams, site):
-                self._compared.add(site)
+        self._compared = {site: by for site, by in self._compared.items() if site in reachable}
+        for site in sorted(reachable):
+            if self._compared.get(site):
+                continue
+            is_witness = self._membership.may_witness_losses(site)
+            is_due = is_witness or site not in self._compared
+            if is_due and await self._compare(streams, site, is_witness):
+                self._compared[site] = is_witness
 
     def _reachable(self) -> set[str]:
         return {peer.site for peer in self._membership.peers if peer.address}
 
-    async def _compare(self, streams: Streams, site: str) -> bool:
+    async def _compare(self, streams: Streams, site: str, is_witness: bool) -> bool:
         """Compare the heads of the streams with the replicas at a site.
 
-        Returns whether the site answered.
+        ``is_witness``: whether a loss is recorded, or only logged. Returns whether the site
+        answered.
         """
         try:
             target = f"/streams?site={site}".encode()
             network = self._membership.network
             answer = await fetch(network, site, target, dict[str, list[StreamInfo]])
             for replica, stream in self._whole_replicas(streams, answer.get("streams", [])):
-                compare_head(stream.log, _source_position(replica), site, self._losses)
+                position = _source_position(replica)
+                if is_witness:
+                    compare_head(stream.log, position, site, self._losses)
+                elif position > stream.log.head:
+                    _log_ignored(stream, position, site)
+                    break  # one line for each site: a stolen edge may state many positions
         except MistbowError as error:
             log.info("replica_heads_unavailable", site=site, error=error.message)
             return False
@@ -132,6 +149,11 @@ class ReplicaHeads:
             stream = _source_of(streams, info, info.name.removeprefix(prefix))
             if stream is not None and own is not None and info.attributes.get(STORE) == own:
                 yield info, stream
+
+
+def _log_ignored(stream: Stream, position: int, site: str) -> None:
+    name, head = stream.name, stream.log.head
+    log.warning("replica_head_ignored", site=site, stream=name, head=head, remembered=position)
 
 
 def _source_of(streams: Streams, replica: StreamInfo, name: str) -> Stream | None:

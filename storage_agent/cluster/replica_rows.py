@@ -131,8 +131,8 @@ class ReplicaRows:
         return pa.concat_batches(filled) if filled else batches[0]
 
     async def _read(self, target: bytes) -> list[pa.RecordBatch]:
-        answer = await self._network.send(PeerRequest(self._site, "GET", target, wait_s=_READ_S))
-        return [chunk.rows for chunk in ChunkDecoder().feed(await answer.read())]
+        call = PeerRequest(self._site, "GET", target, wait_s=_READ_S)
+        return [chunk.rows for chunk in ChunkDecoder().feed(await self._network.read(call))]
 
     def _target(self, suffix: str, query: str = "") -> bytes:
         return f"/streams/{quote(self._name)}{suffix}?site={self._site}{query}".encode()

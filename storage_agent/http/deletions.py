@@ -10,10 +10,10 @@ from fastapi import Request
 
 from mistbow.client.fields import Names
 from mistbow.errors import InvalidRequestError
+from mistbow.http.lenient import convert_filters
 from mistbow.http.parameters import reject_unknown_parameters
 from mistbow.timestamps import Timestamps
 from storage_agent.http.decode import decode_beside, decode_body, decode_fields
-from storage_agent.http.lenient import convert_filters
 from storage_agent.http.points import GetBody
 from storage_agent.http.timed_bodies import decode_timed
 
@@ -49,7 +49,7 @@ _TRUE = ("", "1", "true", "yes", "on")
 
 
 class DeleteBody(GetBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of a deletion of points: the filters of a /get, and a time range."""
+    """The body of a deletion of points: the selectors of a /get, and a time range."""
 
 
 async def read_deletion(decoder: msgspec.json.Decoder[B], body: bytes, timestamps: Timestamps) -> B:
@@ -73,17 +73,17 @@ def decode_deletion(decoder: msgspec.json.Decoder[B], body: bytes, timestamps: T
 
 
 def check_deletion(body: DeleteBody) -> None:
-    """Raise ``InvalidRequestError`` if a deletion has no filter, or a field of reads only.
+    """Raise ``InvalidRequestError`` if a deletion has no selector, or a field of reads only.
 
     The fields of reads only are ``nodes``, ``latest`` and ``max_stale_ms``.
     """
-    filters = (
+    selectors = (
         *(body.metricID, body.entityID, body.entityType, body.groupName),
         *(body.podName, body.podNamespace, body.containerName),
     )
-    if not any(filters):
+    if not any(selectors):
         raise InvalidRequestError(
-            "a deletion needs at least one filter", hint='For example {"metricID": ["cpu"]}.'
+            "a deletion needs at least one selector", hint='For example {"metricID": ["cpu"]}.'
         )
     check_deletion_scope(body.nodes, body.latest)
     if body.max_stale_ms is not None:

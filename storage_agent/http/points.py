@@ -23,7 +23,7 @@ class PutBody(msgspec.Struct, frozen=True):
 
 
 class GetBody(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
-    """The body of a /get: filters by name, and a time range (ms, inclusive).
+    """The body of a /get: selectors by name, and a time range (ms, inclusive).
 
     ``latest``: whether to return the latest values. ``max_stale_ms``: the maximum age of a
     replica's data, if a nearby replica answers in place of its source.
@@ -44,7 +44,7 @@ class GetBody(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}
 
 
 class PagedBody(GetBody, frozen=True, kw_only=True):
-    """The body of a /get: the filters, the time range, and a page.
+    """The body of a /get: the selectors, the time range, and a page.
 
     ``limit``: the maximum number of items in the page; None: the answer has no pages. ``cursor``:
     the ``next`` of the previous page; None: the first page.
@@ -61,8 +61,9 @@ class QueryBody(GetBody, frozen=True, kw_only=True):
 
 
 class ListBody(PagedBody, frozen=True, kw_only=True):
-    """The body of a /list: the filters and the page of a /get, and the names of metadata fields to
-    return.
+    """The body of a /list: the selectors and the page of a /get.
+
+    ``fields``: the names of the metadata fields to return.
     """
 
     fields: Names = None

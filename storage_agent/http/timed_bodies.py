@@ -1,4 +1,4 @@
-"""Decodes JSON bodies with timestamps, in whatever unit the agent accepts."""
+"""Decodes JSON bodies with timestamps, in the units that the agent accepts."""
 
 from collections.abc import Callable, Hashable
 from functools import cache

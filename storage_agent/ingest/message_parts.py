@@ -1,6 +1,6 @@
-"""The division of a protobuf message into parts, so that a thread parses it bit by bit.
+"""The division of a protobuf message into parts, so that a thread parses it part by part.
 
-The parser of protobuf lets no other thread run, and a message may contain millions of empty
+The parser of protobuf blocks all other threads, and a message may contain millions of empty
 messages, which take far more memory than their bytes.
 """
 

@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import aiomqtt
 import stamina
 
+from mistbow.client.agent_model import Point
 from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, MistbowError, TooLargeError, UnavailableError
 from mistbow.runtime.tasks import cancel_and_wait
@@ -55,6 +56,10 @@ class PointSink(Protocol):
 
     async def put(self, body: PutBody, key: RequestKey | None) -> object:
         """Store all points of a body, or none of them; ``key``: the idempotency key or None."""
+        ...
+
+    def accepts_attributes(self, point: Point) -> bool:
+        """Return whether the attributes of a point do not exceed the allowed size."""
         ...
 
 
@@ -178,7 +183,13 @@ class MqttBridge:
         return await decode_beside(
             len(payload),
             lambda: parse_message(
-                topic, payload, self._templates, now, self._timestamps, max_points
+                topic,
+                payload,
+                self._templates,
+                now,
+                self._timestamps,
+                max_points,
+                self._sink.accepts_attributes,
             ),
         )
 

@@ -4,7 +4,7 @@ The payload is a number, which may be sent as a text, an object with the fields 
 /put, or a list of such objects.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ import msgspec
 
 from mistbow.client.agent_model import Point
 from mistbow.errors import InvalidRequestError
+from mistbow.http.lenient import convert_items
 from mistbow.timestamps import Timestamps
-from storage_agent.http.lenient import convert_items
+from storage_agent.http.decode import to_integer
 from storage_agent.mqtt_topics import TopicTemplate
 
 _LABEL_PREFIX = "labels."
@@ -52,12 +53,14 @@ def parse_message(
     now: int,
     timestamps: Timestamps = Timestamps(),
     max_points: int = 100_000,
+    accepts_attributes: Callable[[Point], bool] = lambda _: True,
 ) -> MessagePoints:
     """Return the points of a message; points without a timestamp get the timestamp ``now`` (ms).
 
     ``templates``: determine the fields of points that a topic contains. ``timestamps``: reads the
     timestamps in the payload. Raises ``BadMessageError`` for a message without a valid point; the
     errors do not quote the payload. ``max_points``: the maximum number of points of a message.
+    ``accepts_attributes``: returns whether the size of a point's attributes is allowed.
     """
     fields = _topic_fields(topic, templates)
     if payload.count(b"{") + payload.count(b"[") > _OBJECTS_OF_POINT * max_points + 1:
@@ -76,7 +79,10 @@ def parse_message(
     points, rejected = [], []
     for item in items:
         try:
-            points.append(_point(item, fields, now, timestamps))
+            point = _point(item, fields, now, timestamps)
+            if not accepts_attributes(point):
+                raise BadMessageError("payload", "the labels are too large")
+            points.append(point)
         except BadMessageError as error:
             rejected.append(error)
     if rejected and not points:
@@ -115,9 +121,15 @@ def _point(item: object, fields: Mapping[str, Any], now: int, timestamps: Timest
     for name, value in fields.items():
         combined[name] = _combine(name, read.get(name), value)
     try:
-        return msgspec.convert(combined, Point)
+        point = msgspec.convert(combined, Point)
     except msgspec.ValidationError as error:
         raise BadMessageError("payload", str(error)) from None
+    if isinstance(point.ts, int):
+        return point
+    try:
+        return msgspec.structs.replace(point, ts=to_integer(point.ts, "timestamp"))
+    except InvalidRequestError as error:
+        raise BadMessageError("time", error.message) from None
 
 
 def _combine(name: str, in_payload: object, in_topic: Any) -> Any:

@@ -8,6 +8,7 @@ from mistbow.errors import InvalidRequestError
 from mistbow.fabric import Enabler
 from mistbow.loopback import is_loopback_url
 from storage_agent.addresses import is_service_url
+from storage_agent.membership.fact_size import MAX_FACT_BYTES, fits
 
 LOST_S = 3.0
 """An enabler is lost after this time without an announcement."""
@@ -78,6 +79,9 @@ def check_enabler(domain: str, enabler: Enabler, *, on_loopback: bool) -> None:
         f"sites: at most {_MAX_SITES} sites are allowed": len(enabler.sites.sites) <= _MAX_SITES,
         f"sites: at most {_MAX_LABELS} labels are allowed": len(enabler.sites.labels)
         <= _MAX_LABELS,
+        f"at most {MAX_FACT_BYTES} bytes are allowed: use fewer or shorter names and labels": (
+            fits(enabler)
+        ),
         f"credential: at most {MAX_TEXT_BYTES} characters are allowed": len(enabler.credential)
         <= MAX_TEXT_BYTES,
         "generation, epoch: the numbers must be at least 0": enabler.generation >= 0

@@ -176,6 +176,17 @@ class FabricMembership:
         """Return whether a site's facts about another site are accepted."""
         return self._proofs.may_state(site, self.facts_of(site), about)
 
+    def may_witness_losses(self, site: str) -> bool:
+        """Return whether replicas at another site may show that this site has lost rows.
+
+        An agent compares them before it reads the facts of other sites. Then only the credential
+        decides that the agent of the other site has proven.
+        """
+        if self.may_state(site, self.site):
+            return True
+        proven = self.network.proven(site)
+        return proven is not None and self._proofs.may_state_with(proven, self.site)
+
     def store_of(self, site: str) -> str | None:
         """Return the name of the store from which the facts of another site were read.
 

@@ -139,6 +139,13 @@ class FactProofs:
             return not self._needs_credential
         return found.reaches(about) and self._accepts(found)
 
+    def may_state_with(self, proven: Credential, about: str) -> bool:
+        """Return whether statements about the site ``about`` of an agent are accepted.
+
+        ``proven``: the credential that the agent itself has proven.
+        """
+        return self._current() is not None and proven.reaches(about) and self._accepts(proven)
+
     def _has_all_rights(self, credential: Credential) -> bool:
         return credential.reaches_all and self._accepts(credential)
 
@@ -158,21 +165,26 @@ class FactProofs:
 
     def _signed(self, text: str) -> Credential | None:
         """Return the content of a credential that this fog has signed, and not revoked."""
-        if self._file is None or not text:
+        identity = self._current() if text else None
+        if identity is None:
             return None
-        try:
-            identity = self._file.current()
-        except UnauthorizedError:
-            return None
-        if identity is not self._identity:
-            self._identity = identity
-            self._verified.clear()
         if text not in self._verified:
             self._verified[text] = None
             with suppress(UnauthorizedError):
                 self._verified[text] = identity.read(text)
         found = self._verified.get(text)
         return None if found is None or identity.is_revoked(found) else found
+
+    def _current(self) -> Identity | None:
+        """Return this agent's own identity; None: it has none at present."""
+        try:
+            identity = None if self._file is None else self._file.current()
+        except UnauthorizedError:
+            return None
+        if identity is not None and identity is not self._identity:
+            self._identity = identity
+            self._verified.clear()
+        return identity
 
 
 def to_ms(time: datetime) -> int:

@@ -2,6 +2,7 @@
 
 import math
 import secrets
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from functools import lru_cache
 from itertools import chain
@@ -19,6 +20,7 @@ from mistbow.streams.events import REMOVED, events_of
 from mistbow.telemetry import get_logger
 from storage_agent.addresses import is_service_url
 from storage_agent.membership.enablers import check_enabler
+from storage_agent.membership.fact_size import MAX_FACT_BYTES
 from storage_agent.membership.worker_history import InstabilityFact
 from storage_agent.membership.workers import check_worker
 from storage_agent.series import SERIES_PREFIX, Metadata, Series, series_key, series_of
@@ -42,6 +44,17 @@ RESTRICTIONS = "restrictions"
 
 _MAX_TIME_MS = 2**53
 _MAX_QUOTED = 100
+_MAX_LIST_CHARACTERS = 8 * 2**20
+"""The maximum length of the list of forgotten sites, and of the list of restrictions."""
+
+_MAX_CHARACTERS_PER_SITE = 8 * 2**20
+"""The maximum total length of the facts of a site that are no lists, and not about series."""
+
+_MAX_KEYS = 1000
+"""The maximum number of facts of a kind that a site may publish; facts about series are more."""
+
+_MAX_CREDENTIALS = 2 * _MAX_KEYS + 1
+"""Those of 1,000 workers and 1,000 enablers, and that of the agent."""
 
 _APPLIED_EVENTS = 500
 """The number of events that are applied before other tasks may run."""
@@ -56,16 +69,22 @@ class Facts(MutableMapping[str, str]):
     def __init__(self) -> None:
         self._series: dict[str, str] = {}
         self._others: dict[str, str] = {}
+        self._numbers = Counter[str]()
+        self._characters = 0
         self._has_ignored = False
 
     def __getitem__(self, key: str) -> str:
         return self._of(key)[key]
 
     def __setitem__(self, key: str, event: str) -> None:
+        if not key.startswith(SERIES_PREFIX):
+            self._count(key, self._others.get(key), event)
         self._of(key)[key] = event
 
     def __delitem__(self, key: str) -> None:
-        del self._of(key)[key]
+        event = self._of(key).pop(key)
+        if not key.startswith(SERIES_PREFIX):
+            self._count(key, event, None)
 
     def __iter__(self) -> Iterator[str]:
         return chain(self._others, self._series)
@@ -76,15 +95,33 @@ class Facts(MutableMapping[str, str]):
     def apply(self, key: str, event: str) -> None:
         """Set a key to an event, or remove the key.
 
-        A malformed fact is ignored: the site that wrote it may have been stolen.
+        A fact that is not accepted is ignored: the site that wrote it may have been stolen.
         """
-        if event == REMOVED:
-            self._of(key).pop(key, None)
-        elif is_well_formed(key, event):
-            self._of(key)[key] = event
+        if event == REMOVED and key.startswith(SERIES_PREFIX):
+            # A deletion removes many series, and ``pop`` of the dict takes the fewest steps.
+            self._series.pop(key, None)
+        elif event == REMOVED:
+            self.pop(key, None)
+        elif self.accepts(key, event):
+            self[key] = event
         elif not self._has_ignored:
             self._has_ignored = True
             log.warning("fact_ignored", key=key[:_MAX_QUOTED])
+
+    def accepts(self, key: str, event: str) -> bool:
+        """Return whether a fact is well formed, and the facts with it have no excessive size."""
+        if key.startswith(SERIES_PREFIX):
+            return is_well_formed(key, event)
+        kind, before = _kind(key), self._others.get(key)
+        limit = _MAX_CREDENTIALS if kind == _CREDENTIAL else _MAX_KEYS
+        characters = 0
+        if kind not in _LISTS:
+            characters = self._characters + len(event) - len(before or "")
+        return (
+            (before is not None or self._numbers[kind] < limit)
+            and characters <= _MAX_CHARACTERS_PER_SITE
+            and is_well_formed(key, event)
+        )
 
     def with_prefix(self, prefix: str) -> list[str]:
         """Return the sorted keys with a prefix; facts about series are left out."""
@@ -97,6 +134,13 @@ class Facts(MutableMapping[str, str]):
     def series_keys(self) -> list[str]:
         """Return the keys of the facts about series."""
         return list(self._series)
+
+    def _count(self, key: str, before: str | None, after: str | None) -> None:
+        """Count a change of a fact that is not about a series; None: the fact does not exist."""
+        kind = _kind(key)
+        self._numbers[kind] += (after is not None) - (before is not None)
+        if kind not in _LISTS:
+            self._characters += len(after or "") - len(before or "")
 
     def _of(self, key: str) -> dict[str, str]:
         return self._series if key.startswith(SERIES_PREFIX) else self._others
@@ -205,6 +249,14 @@ FORMS: Mapping[str, tuple[Any, Callable[[str, Any], bool]]] = {
 the type, and a check of the rest of the key with the value. Facts about series are one more kind.
 """
 
+_LISTS: Mapping[str, float] = {
+    FORGOTTEN: _MAX_LIST_CHARACTERS,
+    RESTRICTIONS: _MAX_LIST_CHARACTERS,
+    COPIES: math.inf,
+    REPLICAS: math.inf,
+}
+"""The kinds of facts that are long lists -> the maximum length of the event."""
+
 _DECODERS = {key: msgspec.json.Decoder(form) for key, (form, _) in FORMS.items()}
 
 
@@ -214,14 +266,22 @@ def is_well_formed(key: str, event: str) -> bool:
         if key.startswith(SERIES_PREFIX):
             series = _SERIES_FACT.decode(event)
             return (series.metric, series.entity) == series_of_key(key)
-        begin, slash, rest = key.partition("/")
-        kind = begin + slash
-        if kind not in FORMS:
+        kind = _kind(key)
+        if len(key) + len(event) > _LISTS.get(kind, MAX_FACT_BYTES):
+            return False
+        if not kind:
             return True
         _, check = FORMS[kind]
-        return check(rest, _DECODERS[kind].decode(event))
+        return check(key.removeprefix(kind), _DECODERS[kind].decode(event))
     except (msgspec.MsgspecError, MistbowError, RecursionError, UnicodeError):
         return False
+
+
+def _kind(key: str) -> str:
+    """Return the kind of a fact that is not about a series; empty: a kind of a later version."""
+    begin, slash, _ = key.partition("/")
+    kind = begin + slash
+    return kind if kind in FORMS else ""
 
 
 def worker_key(name: str) -> str:
@@ -284,9 +344,13 @@ def _split_event(description: bytes) -> tuple[str, str, str]:
 
 
 def apply_events(facts: Facts, rows: pa.RecordBatch) -> None:
-    """Apply the events in rows of a stream ``metadata`` to ``facts``."""
+    """Apply the events in rows of a stream ``metadata`` to ``facts``.
+
+    Ignores rows without a key or an event, which earlier versions stored for a stolen site.
+    """
     for _, key, event in events_of(rows):
-        facts.apply(key, event)
+        if isinstance(key, str) and isinstance(event, str):
+            facts.apply(key, event)
 
 
 async def apply_many_events(facts: Facts, rows: pa.RecordBatch) -> None:

@@ -6,7 +6,8 @@ import msgspec
 from msgspec import Meta
 
 from mistbow.errors import InvalidRequestError
-from storage_agent.addresses import is_service_url, is_site_name
+from mistbow.site_names import is_site_name
+from storage_agent.addresses import is_service_url
 
 _Text = Annotated[str, Meta(min_length=1, max_length=500)]
 

@@ -15,9 +15,10 @@ from mistbow.name_resolver import UnresolvedNameError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.telemetry import get_logger
+from storage_agent.membership.answer_time import CONNECT_S
 from storage_agent.membership.clock_skew import ClockSkew
 from storage_agent.membership.heartbeat import HEARTBEAT, Heartbeat, check_heartbeat
-from storage_agent.membership.network import CONNECT_S, PeerNetwork, count_bytes, decode_error
+from storage_agent.membership.network import PeerNetwork, count_bytes, decode_error
 from storage_agent.membership.peers import HEARTBEAT_INTERVAL_S, Peers
 
 log = get_logger(__name__)
@@ -77,7 +78,8 @@ class HeartbeatSender:
                 answer = await self._post(address)
             trip_ms = (time.perf_counter() - begin) * 1000
             self._unverified.discard(address)
-            self._peers.record_answer(address, answer, trip_ms if is_connected else None)
+            reach = self._network.proven_reach(address)
+            self._peers.record_answer(address, answer, trip_ms if is_connected else None, reach)
             if is_connected and answer.now and self._peers.get(answer.site) is not None:
                 self._skew.record(answer.site, answer.now, trip_ms)
         except (httpx.HTTPError, RuntimeError, TimeoutError, MistbowError) as error:

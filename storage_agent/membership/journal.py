@@ -16,7 +16,6 @@ from storage_agent.membership.facts import (
     Facts,
     apply_events,
     encode_fact,
-    is_well_formed,
     read_facts,
 )
 from storage_agent.streams.streams import Stream, Streams
@@ -137,7 +136,7 @@ class FactJournal:
         changes: dict[str, str] = {}
         async for key in Slices().over(list(self._published)):
             event = self._published[key]
-            is_readable = event == REMOVED or is_well_formed(key, event)
+            is_readable = event == REMOVED or self.facts.accepts(key, event)
             if not is_readable:
                 # No site would read it, and this one would write it again and again.
                 log.error("fact_rejected", key=key)

@@ -17,7 +17,8 @@ from mistbow.errors import MistbowError, UnavailableError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
-from storage_agent.membership.network import CONNECT_S, PeerNetwork, count_bytes, decode_error
+from storage_agent.membership.answer_time import CONNECT_S, AnswerTime
+from storage_agent.membership.network import PeerNetwork, count_bytes, decode_error
 from storage_agent.membership.peer import Peer
 from storage_agent.membership.peers import Peers
 
@@ -110,18 +111,19 @@ class LinkProber:
         if peer.address is None:
             raise UnavailableError(f"the site {peer.site} is not reachable any more")
         began = time.perf_counter()
-        await self._send(peer.address, self._content[:size])
+        await self._send(peer.site, peer.address, self._content[:size])
         count_bytes(peer.site, "sent", "probe", size)
         return time.perf_counter() - began
 
-    async def _send(self, address: str, content: bytes) -> None:
-        response = await self._network.client(address).post(
+    async def _send(self, site: str, address: str, content: bytes) -> None:
+        answer = self._network.client(address).post(
             "/fabric/probe",
             content=content,
             headers={"Content-Type": "application/octet-stream"},
             timeout=httpx.Timeout(_ANSWER_S, connect=CONNECT_S),
             extensions=at_most(_MAX_ANSWER_BYTES),
         )
+        response = await AnswerTime(site, len(content), _ANSWER_S).wait(answer)
         if not response.is_success:
             raise decode_error(response.status_code, response.content)
 

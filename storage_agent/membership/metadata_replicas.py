@@ -21,7 +21,8 @@ from storage_agent.membership.journal import STORE
 from storage_agent.membership.network import PeerNetwork
 from storage_agent.membership.peer_streams import fetch, follow_chunks, follow_while_reachable
 from storage_agent.membership.peers import Peers
-from storage_agent.streams.streams import REPLICA_PREFIX, Stream, Streams
+from storage_agent.streams.conform import conform_received
+from storage_agent.streams.streams import REPLICA_PREFIX, Stream, Streams, is_metadata_replica
 
 log = get_logger(__name__)
 
@@ -62,11 +63,13 @@ class MetadataReplica:
     async def add(self, chunk: Chunk) -> None:
         """Store the rows of a chunk, and apply the rows to the facts.
 
-        After a crash, the same rows may be stored twice, which changes no fact.
+        After a crash, the same rows may be stored twice, which changes no fact. Raises
+        ``UnavailableError``, and stores nothing, if the rows are not those of metadata.
         """
-        if chunk.rows.num_rows:
-            await self._stream.writer.append(chunk.rows, epoch=self._stream.log.epoch)
-            await apply_many_events(self.facts, chunk.rows)
+        rows = conform_received(chunk.rows, self._stream.log.schema)
+        if rows.num_rows:
+            await self._stream.writer.append(rows, epoch=self._stream.log.epoch)
+            await apply_many_events(self.facts, rows)
         if chunk.position.next != self.position:
             await self._set_attributes({POSITION: chunk.position.next})
 
@@ -105,15 +108,28 @@ class MetadataReplicas:
     async def open(self, streams: Streams) -> list[str]:
         """Open the stored replicas, and return the names of their source sites.
 
+        Replicas that cannot be read are deleted.
         Raises ``UnavailableError`` if Ignite does not answer.
         """
         self._streams = streams
         self._replicas.clear()
         for stream in streams.all():
-            parts = stream.name.split("/")
-            if stream.name.startswith(REPLICA_PREFIX) and len(parts) == 3 and parts[2] == METADATA:
-                await self._open_replica(parts[1])
+            if is_metadata_replica(stream.name):
+                await self._open_or_drop(streams, stream.name)
         return sorted(self._replicas)
+
+    async def _open_or_drop(self, streams: Streams, name: str) -> None:
+        """Open a stored replica; delete it if its rows cannot be read, and follow its site again.
+
+        Earlier versions stored any rows that a stolen site sent. These must not stop this agent.
+        """
+        try:
+            await self._open_replica(name.split("/")[1])
+        except MistbowError:
+            raise
+        except Exception as error:
+            log.error("metadata_replica_dropped", stream=name, exc_info=error)
+            await streams.delete(name)
 
     async def run(self) -> None:
         """Follow the metadata of all peers, including peers that join later, until cancelled."""
@@ -137,8 +153,9 @@ class MetadataReplicas:
         )
 
     async def _follow_once(self, site: str, on_chunk: Callable[[], None]) -> None:
-        replica = await self._open_replica(site)
+        # The replica of a site that exists only in a report is never created.
         info = await fetch(self._network, site, _target(site, "/info"), StreamInfo)
+        replica = await self._open_replica(site)
         await replica.begin(str(info.attributes.get(STORE)), info.head)
         target = _target(site, "", f"&follow=true&from={replica.position}")
         async with aclosing(follow_chunks(self._network, site, target)) as chunks:

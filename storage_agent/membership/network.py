@@ -23,14 +23,13 @@ from mistbow.streams.schemas import METADATA
 from mistbow.streams.wire import Chunk, ChunkDecoder
 from mistbow.tls import TlsFiles, client_context
 from storage_agent import metrics
+from storage_agent.membership.answer_time import ANSWER_S, CONNECT_S, AnswerTime
 from storage_agent.membership.peer import Peer
 from storage_agent.membership.peers import Peers
 
 VIA = "Mistbow-Via"
 """The header with the sites that have sent or proxied a request, separated by commas."""
 
-CONNECT_S = 1.0
-_ANSWER_S = 3.0
 _READ_S = 27.0
 _MAX_HOPS = 2
 _MAX_ANSWER_BYTES = 128 * 2**20
@@ -68,23 +67,35 @@ def post_request(site: str, path: str, body: bytes) -> PeerRequest:
 
 @dataclass(frozen=True, slots=True)
 class PeerResponse:
-    """A response whose ``body`` is not yet read; ``response`` must be closed afterwards."""
+    """A response whose ``body`` is not yet read; ``response`` must be closed afterwards.
+
+    ``body``: each part may take the time of an answer, as in a stream that is followed. ``time``:
+    the time of a body that ends.
+    """
 
     response: httpx.Response
     body: AsyncIterator[bytes]
+    time: AnswerTime
+
+    async def finite_body(self) -> AsyncGenerator[bytes, None]:
+        """Yield the parts of a body that ends; raises ``UnavailableError`` if it is too slow."""
+        while (part := await self.time.wait(anext(self.body, None))) is not None:
+            self.time.add(len(part))
+            yield part
 
     async def read(self, max_bytes: int = _MAX_ANSWER_BYTES) -> bytes:
-        """Return the entire body; raises a ``MistbowError`` if the response is an error, or is too
-        large.
+        """Return the entire body.
+
+        Raises a ``MistbowError`` if the response is an error, is too large or too slow.
         """
         data = bytearray()
         try:
-            async for part in self.body:
+            async for part in self.finite_body():
                 data += part
                 if len(data) > max_bytes:
                     raise UnavailableError(
                         f"the answer of a site has more than {max_bytes} bytes",
-                        hint="Ask for less at once: fewer series, or a shorter time.",
+                        hint="Request less at once: fewer series, or a shorter time.",
                     )
         finally:
             await self.response.aclose()
@@ -134,6 +145,24 @@ class PeerNetwork:
         if peer is not None:
             self._proven[site] = peer
 
+    def proven(self, site: str) -> Credential | None:
+        """Return the credential that a site's agent has last proven at its own address.
+
+        Returns None if the agent has proven none since this agent started.
+        """
+        return self._proven.get(site)
+
+    def proven_reach(self, address: str) -> frozenset[str] | None:
+        """Return the sites at which the agent at an address has rights, as its identity proves.
+
+        None: all sites, or the agent has proven no identity.
+        """
+        credentials = self._credentials.get(address)
+        identity = None if credentials is None else credentials.peer
+        if identity is None or identity.reaches_all:
+            return None
+        return frozenset(identity.reached_sites)
+
     def client(self, address: str) -> httpx.AsyncClient:
         """Return the HTTP client for an address; the first call creates the client."""
         if address not in self._clients:
@@ -167,32 +196,43 @@ class PeerNetwork:
         """Send a request, and return the response once its headers are received.
 
         Raises ``NotFoundError`` if the site is unknown, and ``UnavailableError`` if the site is
-        unreachable.
+        unreachable or too slow.
         """
         for hop in self._hops(call):
             if hop.address is None:
                 continue  # the link was lost while an earlier hop was contacted
             client = self.client(hop.address)
+            time = AnswerTime(call.site, len(call.content), call.wait_s)
             try:
-                response = await client.send(self._request(call, hop, client), stream=True)
+                sent = client.send(self._request(call, hop, client), stream=True)
+                response = await time.wait(sent)
             except (httpx.ConnectError, httpx.ConnectTimeout, UnverifiedServiceError):
                 continue  # nothing of the request is sent yet
             except (httpx.HTTPError, RuntimeError) as error:
                 raise self._interrupted(call.site, error) from error
-            return PeerResponse(response, self._body(call, hop, response))
+            time.begin_body()
+            return PeerResponse(response, self._body(call, hop, response), time)
         raise self._unreachable(call.site)
 
-    async def chunks(self, call: PeerRequest) -> AsyncGenerator[Chunk, None]:
+    async def read(self, call: PeerRequest, max_bytes: int = _MAX_ANSWER_BYTES) -> bytes:
+        """Send a request, and return the entire body of the response.
+
+        Raises a ``MistbowError`` if the request fails, or if the answer is too large or too slow.
+        """
+        return await (await self.send(call)).read(max_bytes)
+
+    async def chunks(self, call: PeerRequest, *, follows: bool) -> AsyncGenerator[Chunk, None]:
         """Send a request, and yield the chunks of the response.
 
-        Raises a ``MistbowError`` if the request fails.
+        ``follows``: whether the response is a stream without an end. Raises a ``MistbowError`` if
+        the request fails.
         """
         answer = await self.send(call)
         if not answer.response.is_success:
             await answer.read()
         decoder = ChunkDecoder()
         try:
-            async for data in answer.body:
+            async for data in answer.body if follows else answer.finite_body():
                 for chunk in decoder.feed(data):
                     yield chunk
         finally:
@@ -234,7 +274,7 @@ class PeerNetwork:
             return True
         if traffic_kind(call.target) != "metadata":
             return identity.reaches(call.site)
-        target = self._proven.get(call.site)
+        target = self.proven(call.site)
         return target is not None and identity.covers(target)
 
     def _request(self, call: PeerRequest, hop: Peer, client: httpx.AsyncClient) -> httpx.Request:
@@ -250,7 +290,7 @@ class PeerNetwork:
                 **caller_headers(current_caller()),
                 VIA: ",".join([*call.via, self.own]),
             },
-            timeout=httpx.Timeout(_ANSWER_S + call.wait_s, connect=CONNECT_S),
+            timeout=httpx.Timeout(ANSWER_S + call.wait_s, connect=CONNECT_S),
             extensions=IN_PARTS,
         )
 

@@ -21,15 +21,17 @@ class Peer:
     the id of the peer's process; None before the first answer. ``address``: the address at which
     the peer answers; None while the peer does not answer. ``answered_at``: the time of the last
     answer (ms since the epoch). ``reaches``: the sites to which the peer has direct links,
-    according to its last reports; empty for peers that are not linked. ``suspected``: whether the
-    peer has stopped answering, but is not considered dead yet. ``samples``: the last latencies
-    (ms). ``heartbeats``: whether the last heartbeats to the peer were answered. ``bandwidth_mbps``:
-    the bandwidth of the direct link (Mbit/s); None: not measured yet. ``restarts`` and ``losses``:
-    how often the peer has restarted and how often it has stopped answering, since this agent
-    started. ``version``: the version of the peer's reports that this agent has. ``acknowledged``:
-    the version of this agent's reports that the peer has. ``contacted``: the round in which this
-    agent last sent a heartbeat to the peer. ``is_regular``: whether it also sent one in the round
-    before. ``is_awaited``: whether the last one is unanswered.
+    according to its last reports; empty for peers that are not linked. ``reach``: the sites at
+    which the peer has rights, as its identity proves; None: all sites, or the peer has no identity.
+    ``suspected``: whether the peer has stopped answering, but is not considered dead yet.
+    ``samples``: the last latencies (ms). ``heartbeats``: whether the last heartbeats to the peer
+    were answered. ``bandwidth_mbps``: the bandwidth of the direct link (Mbit/s); None: not measured
+    yet. ``restarts`` and ``losses``: how often the peer has restarted and how often it has stopped
+    answering, since this agent started. ``version``: the version of the peer's reports that this
+    agent has. ``acknowledged``: the version of this agent's reports that the peer has.
+    ``contacted``: the round in which this agent last sent a heartbeat to the peer. ``is_regular``:
+    whether it also sent one in the round before. ``is_awaited``: whether the last one is
+    unanswered.
     """
 
     site: str
@@ -40,6 +42,7 @@ class Peer:
     address: str | None = None
     answered_at: int | None = None
     reaches: frozenset[str] = frozenset()
+    reach: frozenset[str] | None = None
     suspected: bool = False
     samples: deque[float] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
     heartbeats: deque[bool] = field(default_factory=lambda: deque(maxlen=_LOSS_WINDOW))
@@ -51,6 +54,14 @@ class Peer:
     contacted: int = 0
     is_regular: bool = False
     is_awaited: bool = False
+
+    @property
+    def proxied_sites(self) -> frozenset[str]:
+        """The sites for which the peer can proxy requests: it reports a link, and has rights there.
+
+        A stolen peer may report any link.
+        """
+        return self.reaches if self.reach is None else self.reaches & self.reach
 
     @property
     def loss(self) -> float | None:

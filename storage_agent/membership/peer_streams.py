@@ -26,7 +26,8 @@ A followed stream sends a chunk every 2 s.
 _MAX_FETCHED_BYTES = 8 * 2**20
 
 _RETRY_S = 0.25
-
+_MAX_RETRY_S = 5.0
+"""The maximum pause (s) between two reads of a site that sends nothing; the pauses are doubled."""
 
 FollowOnce = Callable[[Callable[[], None]], Awaitable[None]]
 """A function that follows a stream until an error; it calls its argument for each chunk."""
@@ -38,16 +39,25 @@ async def follow_while_reachable(
     """Call ``follow_once`` in a loop while a site is reachable, until cancelled.
 
     ``stream``: the name of the followed stream, for log events. An error of ``follow_once`` does
-    not end the loop.
+    not end the loop. The pauses between calls grow until a chunk arrives, or until the site is
+    reachable again.
     """
+    pause_s = _RETRY_S
 
-    async def follow() -> None:
+    def record_chunk() -> None:
+        nonlocal pause_s
+        pause_s = _RETRY_S
+        task.end_streak()
+
+    async def follow() -> float:
+        nonlocal pause_s
         changed = peers.changed()
         while not peers.reachable(site):
+            pause_s = _RETRY_S
             await changed.wait()
             changed = peers.changed()
         try:
-            await follow_once(task.end_streak)
+            await follow_once(record_chunk)
         except MistbowError as error:
             if task.error is not None:
                 raise  # no chunk has arrived since the last failure
@@ -56,9 +66,12 @@ async def follow_while_reachable(
         else:
             if task.error is not None:
                 raise UnavailableError(f"the stream from {site} is not followed at present")
+        present_s, pause_s = pause_s, min(2 * pause_s, _MAX_RETRY_S)
+        return present_s
 
     fields = {"site": site, "stream": stream}
-    task = PeriodicTask(follow, Schedule("follow", _RETRY_S, fields=fields))
+    schedule = Schedule("follow", _RETRY_S, max_retry_s=_MAX_RETRY_S, fields=fields)
+    task = PeriodicTask(follow, schedule)
     await task.run()
 
 
@@ -67,8 +80,8 @@ async def fetch(network: PeerNetwork, site: str, target: bytes, kind: type[T]) -
 
     ``target``: the path and the query of the URL. Raises a ``MistbowError`` if the request fails.
     """
-    answer = await network.send(PeerRequest(site, "GET", target, wait_s=_SILENCE_S))
-    return msgspec.json.decode(await answer.read(_MAX_FETCHED_BYTES), type=kind)
+    call = PeerRequest(site, "GET", target, wait_s=_SILENCE_S)
+    return msgspec.json.decode(await network.read(call, _MAX_FETCHED_BYTES), type=kind)
 
 
 async def follow_chunks(
@@ -76,7 +89,7 @@ async def follow_chunks(
 ) -> AsyncGenerator[Chunk, None]:
     """Yield the chunks of a followed stream; raises ``UnavailableError`` when the response ends."""
     call = PeerRequest(site, "GET", target, wait_s=_SILENCE_S)
-    async with aclosing(network.chunks(call)) as chunks:
+    async with aclosing(network.chunks(call, follows=True)) as chunks:
         async for chunk in chunks:
             yield chunk
     raise UnavailableError(f"the site {site} ended its answer to {target.decode()}")

@@ -30,8 +30,8 @@ MAX_SITES = 5000
 _SELECTION_ROUNDS = 10
 """The number of rounds for which an agent of a large fog publishes the same links."""
 
-_MAX_STRANGERS = 100
-"""The number of ignored senders of heartbeats that are logged."""
+_MAX_LOGGED = 100
+"""The number of ignored senders of heartbeats that are logged, and that of rejected ones."""
 
 
 class Peers:
@@ -121,9 +121,10 @@ class Peers:
         return heartbeat.seen if is_ours and heartbeat.seen <= self._reports.version else 0
 
     def begin_round(self) -> set[str]:
-        """Begin a round, and return the addresses to which this agent sends heartbeats in it.
+        """Begin a round; return the addresses to which this agent sends heartbeats in the round.
 
-        These are the addresses of peers, and seeds that do not answer; of many, a selection.
+        They are the addresses of all peers, or in a large fog of some peers, and the addresses of
+        seeds that do not answer.
         """
         self._round += 1
         self._select_linked()
@@ -161,7 +162,8 @@ class Peers:
     def linked(self) -> list[Peer]:
         """Return the peers whose direct links this agent publishes.
 
-        These are all peers; of many, the neighbours and the nearest peers of the last round.
+        They are all peers, or in a large fog the neighbours and the nearest peers of the last
+        round.
         """
         return [peer for peer in self if self._is_linked(peer)]
 
@@ -195,7 +197,7 @@ class Peers:
         """Return whether requests can reach a site, directly or through another site."""
         if self._reachable is None:
             answering = [peer for peer in self._peers.values() if peer.address is not None]
-            through = (peer.reaches for peer in answering)
+            through = (peer.proxied_sites for peer in answering)
             self._reachable = frozenset(peer.site for peer in answering).union(*through)
         return site in self._reachable
 
@@ -203,8 +205,9 @@ class Peers:
         """Return the peers to which a request for a site can be sent, the best peer first."""
         peer = self._peers.get(site)
         direct = [peer] if peer is not None and peer.address is not None else []
-        through = [each for each in self if each.address and site in each.reaches]
-        return direct + sorted(through, key=lambda each: each.latency_ms or 0.0)
+        peers = self._peers.values()
+        through = [each for each in peers if each.address and site in each.proxied_sites]
+        return direct + sorted(through, key=lambda each: (each.latency_ms or 0.0, each.site))
 
     def add(self, site: str, node: str, url: str) -> None:
         """Add a peer, or update its node and URL, unless the peer answers heartbeats."""
@@ -272,11 +275,18 @@ class Peers:
         self._apply_reports(peer, heartbeat)
         return peer.address is None
 
-    def record_answer(self, address: str, heartbeat: Heartbeat, trip_ms: float | None) -> None:
+    def record_answer(
+        self,
+        address: str,
+        heartbeat: Heartbeat,
+        trip_ms: float | None,
+        reach: frozenset[str] | None = None,
+    ) -> None:
         """Record a peer's answer to a heartbeat of this agent.
 
         ``address``: the address that answered. ``trip_ms``: the round-trip time; None: the time was
-        not measured. Raises ``ConflictError`` if two agents claim the same site.
+        not measured. ``reach``: the sites at which the peer has rights; see ``Peer``. Raises
+        ``ConflictError`` if two agents claim the same site.
         """
         known = self._peers.get(heartbeat.site)
         if known is None or known.address != address:
@@ -294,6 +304,9 @@ class Peers:
         else:
             peer.detector.record_first_heartbeat()
         peer.is_awaited = False
+        if peer.reach != reach:
+            peer.reach = reach
+            self._signal_change()
         if peer.address is None:
             if peer.answered_at is not None:
                 log.info("peer_returned", site=peer.site, address=address)
@@ -391,8 +404,9 @@ class Peers:
         reached = {report.site for report in heartbeat.peers if report.reached}
         lost = {report.site for report in heartbeat.peers} - reached
         former = peer.reaches if heartbeat.since else frozenset[str]()
-        peer.reaches, before = (former - lost) | reached, peer.reaches
-        if peer.reaches != before:
+        before = peer.proxied_sites
+        peer.reaches = (former - lost) | reached
+        if peer.proxied_sites != before:
             self._signal_change()
 
     def _add_reported(self, heartbeat: Heartbeat) -> None:
@@ -425,14 +439,15 @@ class Peers:
         if heartbeat.url in self._seeds:
             return peer is None or peer.address is None
         stranger = (heartbeat.site, heartbeat.url)
-        if stranger not in self._strangers and len(self._strangers) < _MAX_STRANGERS:
+        if stranger not in self._strangers and len(self._strangers) < _MAX_LOGGED:
             self._strangers.add(stranger)
             log.warning("heartbeat_ignored", site=heartbeat.site, url=heartbeat.url)
         return False
 
     def _reject(self, heartbeat: Heartbeat, url: str) -> None:
-        if (heartbeat.site, heartbeat.url) not in self._conflicts:
-            self._conflicts.add((heartbeat.site, heartbeat.url))
+        conflict = (heartbeat.site, heartbeat.url)
+        if conflict not in self._conflicts and len(self._conflicts) < _MAX_LOGGED:
+            self._conflicts.add(conflict)
             log.error("site_name_conflict", site=heartbeat.site, first=url, second=heartbeat.url)
         raise ConflictError(
             f"the agent at {heartbeat.url} claims to be the site {heartbeat.site}, "

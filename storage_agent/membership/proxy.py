@@ -1,5 +1,6 @@
 """The proxy: forwards requests for other sites to the agents there, and streams the bodies."""
 
+import re
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from mistbow.http.limits import is_true
 from mistbow.http.parameters import reject_repeated_parameters
 from mistbow.telemetry import get_logger
 from storage_agent.http.abandonment import answer_while_connected, is_only_reading
+from storage_agent.membership.answer_time import MAX_ANSWER_S
 from storage_agent.membership.network import (
     VIA,
     PeerNetwork,
@@ -59,6 +61,9 @@ _SLOW_PATHS = (
     *("/replication/get", "/replication/points", "/sql"),
 )
 _SLOW_PREFIXES = ("/api/v1/", "/backups")
+_REPAIR = re.compile("/streams/.+/repair")
+"""The path of a repair, which reads a whole stream of another site."""
+
 _UNAVAILABLE_STATUS = (429, 503)
 _MAX_WAIT_S = 60.0
 
@@ -233,6 +238,8 @@ def _follows(request: Request) -> bool:
 
 
 def _wait_s(request: Request) -> float:
+    if request.method == "POST" and _REPAIR.fullmatch(request.url.path):
+        return MAX_ANSWER_S
     if request.url.path in _SLOW_PATHS or request.url.path.startswith(_SLOW_PREFIXES):
         return _READ_S
     try:

@@ -144,7 +144,7 @@ async def _answer(
         return nearby
     try:
         call = post_request(site.name, request.path, request.body)
-        return await (await membership.network.send(call)).read()
+        return await membership.network.read(call)
     except _CALLER_ERRORS:
         raise
     except MistbowError as error:

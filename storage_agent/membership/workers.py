@@ -13,6 +13,7 @@ from mistbow.fabric import Worker
 from mistbow.failure_detector import FailureDetector, Liveness, RunningTime, Seconds
 from mistbow.loopback import is_loopback_url
 from storage_agent.addresses import is_service_url
+from storage_agent.membership.fact_size import MAX_FACT_BYTES, fits
 from storage_agent.membership.worker_history import DEATH, SUSPICION, WorkerHistory
 
 ANNOUNCEMENT_INTERVAL_S = 1.0
@@ -194,6 +195,9 @@ def check_worker(name: str, worker: Worker, *, on_loopback: bool) -> None:
         f"labels: at most {_MAX_LABELS} labels are allowed": len(worker.labels) <= _MAX_LABELS,
         f"operators: at most {_MAX_OPERATORS} operators are allowed": len(worker.operators)
         <= _MAX_OPERATORS,
+        f"at most {MAX_FACT_BYTES} bytes are allowed: use fewer or shorter labels and operators": (
+            fits(worker)
+        ),
         f"credential: at most {MAX_TEXT_BYTES} characters are allowed": len(worker.credential)
         <= MAX_TEXT_BYTES,
         f"instance: at most {_MAX_INSTANCE_LENGTH} characters are allowed": len(worker.instance)

@@ -14,7 +14,7 @@ import anyio
 import numpy as np
 import promql_parser as syntax
 
-from mistbow.runtime.collection import collection_paused, release
+from mistbow.runtime.collection import full_collections_paused, release
 from storage_agent.promql.encode import Chunks, encode_items
 from storage_agent.promql.errors import PromqlError, bad_data
 from storage_agent.promql.evaluator import Evaluator, Limits, Value, unwrap_parens
@@ -76,7 +76,7 @@ class QueryEngine:
         try:
             # The labels of many series are millions of objects, all without cycles.
             async with asyncio.timeout(seconds), self._limiter:
-                with collection_paused():
+                with full_collections_paused():
                     data = await self._read(tree, query, limits, missing)
                     async with self._evaluation:
                         return await asyncio.to_thread(_evaluate_once, tree, query, data, limits)

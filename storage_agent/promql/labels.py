@@ -46,7 +46,7 @@ def make_labels(pairs: Mapping[str, str]) -> Labels:
 
 
 def sort_labels(labels: Sequence[Labels]) -> Ints:
-    """Return the order of label sets: the index of the least one, of the next one, and so on.
+    """Return the indices of the label sets in ascending order of the label sets.
 
     Unlike ``sorted``, Arrow lets other threads run.
 

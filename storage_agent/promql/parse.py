@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import promql_parser as syntax
 
@@ -38,6 +38,7 @@ _STRINGS_AND_COMMENTS = re.compile(
     re.DOTALL,
 )
 _HOLT_WINTERS = re.compile(r"(?<![\w:])holt_winters(?=\s*\()")
+_NEGATIVE_TIME = re.compile(r"@\s*-")
 _OPERATOR = re.compile(r"[-+*/%^<>=!@({[,]|\b(?:and|or|unless|atan2)\b", re.IGNORECASE)
 
 
@@ -66,6 +67,9 @@ def parse(text: str) -> syntax.Expr:
             f"the query is too long: at most {_MAX_LENGTH} characters, and {_MAX_OPERATORS} "
             "operators, brackets and commas outside of strings"
         )
+    # The parser accepts such a time, but panics when the time is read, and prints a stack trace.
+    if _NEGATIVE_TIME.search(bare):
+        raise bad_data("invalid time after @: the time is before 1970")
     renamed = _rename_functions(text)
     tree: syntax.Expr = _call_parser(lambda: syntax.parse(renamed), 'invalid parameter "query"')
     return tree
@@ -171,17 +175,11 @@ def _pinned(at: syntax.AtModifier, query: TimeRange) -> int:
     kind = str(at.type).rpartition(".")[2]
     if kind != "At":
         return query.first if kind == "Start" else query.last
-    when: datetime = _call_parser(
-        lambda: _time_of(at), "invalid time after @: the time is before 1970"
-    )
-    return round(when.timestamp() * 1000)
-
-
-def _time_of(at: syntax.AtModifier) -> Any:
     try:
-        return at.at
+        when = cast(datetime, at.at)
     except (ValueError, OverflowError) as error:
         raise bad_data("invalid time after @: the time is after the year 9999") from error
+    return round(when.timestamp() * 1000)
 
 
 def _check_supported(node: syntax.Expr) -> None:

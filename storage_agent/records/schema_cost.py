@@ -132,7 +132,7 @@ class _Cost:
         if cost > MAX_COST:
             raise InvalidRequestError(
                 f"schema: its references apply more than {MAX_COST} of its parts to one value",
-                hint="Remove references that lead to the same definition by many ways.",
+                hint="Remove references that lead to the same definition by many paths.",
             )
         self._known[key] = cost
         return cost

@@ -9,6 +9,9 @@ from storage_agent.membership.facts import COPIES, HEALTH, REPLICAS, RESTRICTION
 from storage_agent.replication.filters import canonical_text, covers
 from storage_agent.streams.streams import REPLICA_PREFIX
 
+MAX_COPIES = 200
+"""The maximum number of copies that a site requests, and that a target accepts from one source."""
+
 _COPIES = msgspec.json.Decoder(tuple[Copy, ...])
 _REPLICAS = msgspec.json.Decoder(tuple[ReplicaFact, ...])
 _HEALTH = msgspec.json.Decoder(Health)

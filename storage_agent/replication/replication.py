@@ -7,13 +7,13 @@ from typing import Any
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError
 from mistbow.runtime.tasks import cancel_and_wait
-from storage_agent.http.points import GetBody, QueryBody
+from storage_agent.http.points import GetBody
 from storage_agent.http.streams import RetentionLeaseBody
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.proxy import REQUESTING_SITE
 from storage_agent.membership.scatter_gather import SiteFailover
 from storage_agent.replication.facts import copies_of, replica_facts
-from storage_agent.replication.failover.failover import FailoverReader, GetFailover, QueryFailover
+from storage_agent.replication.failover.failover import FailoverReader, ReadFailover
 from storage_agent.replication.follower.follower import Follower
 from storage_agent.replication.follower.replica_server import ReplicaServer
 from storage_agent.replication.offload.offloaded_points import OffloadedPoints
@@ -150,9 +150,7 @@ class Replication:
 
     def failover(self, body: GetBody) -> SiteFailover:
         """Return the object that answers a /get or a /query from replicas of unreachable sites."""
-        if isinstance(body, QueryBody):
-            return QueryFailover(self.failover_reader, body)
-        return GetFailover(self.failover_reader, body)
+        return ReadFailover(self.failover_reader, body)
 
     def _spawn(self, task: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.create_task(task))

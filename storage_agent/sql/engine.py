@@ -63,7 +63,9 @@ def compute(
     except duckdb.Error as error:
         return _failure(query.text, error), b""
     except OverflowError as error:  # of an interval, or of a time
-        message = f"a value is beyond those of Python; cast it, as in CAST(x AS VARCHAR): {error}"
+        message = (
+            f"a value is beyond the range of Python; cast it, as in CAST(x AS VARCHAR): {error}"
+        )
         return QueryFailed("query", message), b""
     except (pa.ArrowException, ValueError, RecursionError) as error:
         return QueryFailed("query", f"{type(error).__name__}: {error}"), b""

@@ -1,7 +1,8 @@
 """The agent's side of a query process: its start, the exchange of queries and rows, its end."""
 
 import asyncio
-import contextlib
+import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Self
@@ -53,8 +54,16 @@ class ProcessDiedError(Exception):
 class QueryProcess:
     """A child process that computes one query at a time."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
         self._process = process
+        self._reader = reader
+        self._writer = writer
+        self._ending: asyncio.Task[int] | None = None
 
     @classmethod
     async def start(cls, memory_mb: int) -> Self:
@@ -63,16 +72,9 @@ class QueryProcess:
         ``memory_mb``: DuckDB's memory limit in MiB. Raises ``UnavailableError`` if the process does
         not become ready.
         """
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "storage_agent.sql.child",
-            str(memory_mb),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env={**inherited_environment(_ENVIRONMENT), "TZ": "UTC"},
-        )
-        started = cls(process)
+        process, connection = _spawn(memory_mb)
+        reader, writer = await asyncio.open_connection(sock=connection)
+        started = cls(process, reader, writer)
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):
                 message, _ = await started._receive(0)
@@ -123,13 +125,16 @@ class QueryProcess:
 
     def kill(self) -> None:
         """Kill the process, without waiting for its end."""
-        with contextlib.suppress(ProcessLookupError):
+        if self._ending is None:
             self._process.kill()
+            self._writer.close()
+            self._ending = asyncio.create_task(asyncio.to_thread(self._process.wait))
 
     async def end(self) -> None:
         """Kill the process, and wait for its end."""
         self.kill()
-        await self._process.wait()
+        if self._ending is not None:
+            await self._ending
 
     async def _send_rows(
         self, scans: dict[int, AsyncIterator[pa.RecordBatch]], number: int
@@ -142,23 +147,38 @@ class QueryProcess:
         await self._send(EndOfScan())
 
     async def _send(self, message: ToProcess, payload: bytes = b"") -> None:
-        assert self._process.stdin is not None  # noqa: S101 - the process was started with a pipe
-        self._process.stdin.write(encode(message, payload))
+        self._writer.write(encode(message, payload))
         try:
-            await self._process.stdin.drain()
+            await self._writer.drain()
         except ConnectionError as error:
             raise ProcessDiedError from error
 
     async def _receive(self, max_payload: int) -> tuple[FromProcess, bytes]:
-        assert self._process.stdout is not None  # noqa: S101 - the process was started with a pipe
-        read = self._process.stdout.readexactly
+        read = self._reader.readexactly
         try:
             head, payload = PREFIX.unpack(await read(PREFIX.size))
             if head + payload > max_payload + _MAX_HEAD_BYTES:
                 raise ProcessDiedError
             return _DECODER.decode(await read(head)), await read(payload)
-        except (asyncio.IncompleteReadError, msgspec.MsgspecError) as error:
+        except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError) as error:
             raise ProcessDiedError from error
+
+
+def _spawn(memory_mb: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a query process; return it, and the socket that is its standard input and output.
+
+    ``asyncio.create_subprocess_exec`` would copy the page tables of the agent. This stops the event
+    loop for 35 ms if the agent has 600 MB; ``Popen`` takes 1 ms.
+    """
+    own, other = socket.socketpair()
+    with other:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "storage_agent.sql.child", str(memory_mb)],
+            stdin=other.fileno(),
+            stdout=other.fileno(),
+            env={**inherited_environment(_ENVIRONMENT), "TZ": "UTC"},
+        )
+    return process, own
 
 
 async def _close(rows: AsyncIterator[pa.RecordBatch]) -> None:

@@ -47,6 +47,11 @@ class Spool:
         """The number of bodies that wait."""
         return self._file.bodies
 
+    @property
+    def is_open(self) -> bool:
+        """Whether ``open`` has succeeded; until then, ``bodies`` is 0 although bodies may wait."""
+        return self._opened_once
+
     async def open(self) -> None:
         """Open the file that an earlier process may have left, and count the bodies in the file.
 

@@ -153,8 +153,23 @@ class StoreAndForward:
 
     @property
     def has_spooled(self) -> bool:
-        """Whether bodies wait in the spool."""
-        return self._spool.bodies > 0
+        """Whether bodies wait in the spool, or may wait, since the spool was not opened yet."""
+        return not self._spool.is_open or self._spool.bodies > 0
+
+    def check_drained(self, operation: str) -> None:
+        """Raise ``UnavailableError`` if points wait or may wait in the spool.
+
+        ``operation``: what would miss these points, for the error.
+        """
+        if not self.has_spooled:
+            return
+        if self._spool.is_open:
+            problem = "points wait in the spool"
+            hint = "Try again when mistbow_agent_spooled_bodies is 0."
+        else:
+            problem = "the spool is not open, and points may wait there"
+            hint = self._spool.problem or "Try again in a few seconds."
+        raise UnavailableError(f"{problem}; {operation} would miss them", hint=hint)
 
     async def close(self) -> None:
         """Close the spool; the spooled bodies remain on disk for the next start."""
@@ -167,9 +182,9 @@ class StoreAndForward:
     async def spool_warnings(self) -> list[str]:
         """Return the damages of the spool, with what to do, until the damaged files are deleted."""
         return [
-            f"the spool was damaged, and {file} has what was set aside: all readable points are "
-            "delivered; find the lost ones by the event spool_damaged in the log, let their "
-            "senders repeat them, and then delete this file"
+            f"the spool was damaged, and {file} contains the part that was set aside: all readable "
+            "points are delivered; find the lost points by the log event spool_damaged, let their "
+            "senders send them again, and then delete this file"
             for file in await self._spool.damaged()
         ]
 

@@ -183,9 +183,9 @@ class Index:
         return [self[position] for position in self.matching(later, start, end)]
 
     def span(self, start: int, stop: int) -> range:
-        """Return the numbers of the entries from the one that contains ``start``.
+        """Return the numbers of the entries that contain the positions from ``start`` to ``stop``.
 
-        The last number is that of the last entry that begins before ``stop``.
+        ``stop`` is exclusive.
         """
         return range(self.find(start), bisect_left(self._columns["first"], stop))
 

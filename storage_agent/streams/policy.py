@@ -32,9 +32,9 @@ def storage_full() -> StorageFullError:
     """Return the error of an append that is rejected because of ``StreamPolicy.is_full``."""
     return StorageFullError(
         "the streams exceed the storage limit",
-        hint="PUT /config: a greater most_bytes, a shorter retention, or when_full: evict. "
-        "With MISTBOW_DURABILITY=memory, the memory of Ignite is a further limit: try again in "
-        "a minute, when evicted rows have been removed.",
+        hint="By PUT /config, set a greater most_bytes, a shorter retention_ms, or when_full to "
+        "evict. With MISTBOW_DURABILITY=memory, the memory of Ignite is a further limit: try "
+        "again in a minute, when evicted rows have been removed.",
     )
 
 

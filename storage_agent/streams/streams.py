@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mistbow.clock import Clock
 from mistbow.errors import (
     ConflictError,
     InvalidRequestError,
+    MistbowError,
     NotFoundError,
-    TooLargeError,
     UnavailableError,
 )
 from mistbow.streams import schemas
@@ -49,7 +48,6 @@ RECORD_PREFIX = "records/"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
 _LAST_SEGMENTS = 16
 _MAX_SHOWN_ZONE = 100
-_MAX_DECODED_BYTES = 32 * 2**20
 _RESERVED = ("info", "claim", "seek", "offset", "rows", "events", "hold")
 _RETRY_S = 5.0
 
@@ -143,7 +141,9 @@ class Streams:
     async def recover(self, metadata: dict[str, Any]) -> None:
         """Open all streams that exist in Ignite; if ``raw`` does not exist, create ``raw`` first.
 
-        ``metadata``: the content of Ignite's cache ``metadata``, as key -> value.
+        ``metadata``: the content of Ignite's cache ``metadata``, as key -> value. Raises
+        ``UnavailableError`` if a replica of metadata was damaged, and has been deleted. The caller
+        must then read ``metadata`` again.
         """
         await self._record(RAW, POINTS)
         records = {
@@ -158,7 +158,25 @@ class Streams:
         }
         there = {name for name, record in records.items() if not record.deleted}
         for name in {RAW, *there} - set(self._open):
-            await self.get(name)
+            try:
+                await self.get(name)
+            except MistbowError:
+                raise
+            except Exception as error:
+                if not is_metadata_replica(name):
+                    raise
+                await self._drop_damaged(name, records[name], error)
+
+    async def _drop_damaged(self, name: str, record: StreamRecord, error: Exception) -> None:
+        """Delete a replica of metadata that cannot be opened, and raise ``UnavailableError``.
+
+        Earlier versions stored any rows that a stolen site sent. These must not stop this agent.
+        """
+        log.error("metadata_replica_dropped", stream=name, exc_info=error)
+        self._deleted[name] = record
+        self._deletions += 1
+        await self._finish(name)
+        raise UnavailableError(f"the stream {name} was damaged, and has been deleted")
 
     async def close(self) -> None:
         """Close the writers of all open streams."""
@@ -397,6 +415,16 @@ def is_internal(name: str) -> bool:
     return name in (RAW, schemas.METADATA) or name.startswith((REPLICA_PREFIX, RECORD_PREFIX))
 
 
+def is_metadata_replica(name: str) -> bool:
+    """Return whether a stream has the name of a replica of another site's metadata.
+
+    >>> is_metadata_replica("replicas/edge/metadata"), is_metadata_replica("replicas/edge/x")
+    (True, False)
+    """
+    parts = name.split("/")
+    return name.startswith(REPLICA_PREFIX) and parts[2:] == [schemas.METADATA]
+
+
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise InvalidRequestError(
@@ -438,52 +466,3 @@ def _check_time_zones(schema: pa.Schema) -> None:
                 hint="Use a name of the time zone database, such as UTC or Europe/Berlin, or an "
                 "offset such as +02:00.",
             )
-
-
-def conform(rows: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows as one batch with the schema ``schema``.
-
-    A column is converted only from or to dictionary encoding. Raises ``InvalidRequestError`` if the
-    schema of the rows differs from ``schema`` in another way, or if the rows are damaged.
-    """
-    if rows.schema.names != schema.names:
-        raise InvalidRequestError(
-            f"the fields of the rows must be {', '.join(schema.names)}, "
-            f"not {', '.join(rows.schema.names)}"
-        )
-    try:
-        rows.validate(full=True)
-        columns = [_conform_column(rows[field.name], field) for field in schema]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, IndexError) as error:
-        raise InvalidRequestError(f"the rows are not valid Arrow data: {error}") from error
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _conform_column(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # no rows, or too many bytes for one array
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    if array.type != field.type and pa.types.is_dictionary(array.type):
-        _check_decoded_size(array, field.name)
-        array = array.dictionary_decode()
-    if pa.types.is_dictionary(field.type) and array.type == field.type.value_type:
-        array = pc.dictionary_encode(array)
-    if array.type != field.type:
-        raise InvalidRequestError(f"the field {field.name} must be {field.type}, not {array.type}")
-    if array.null_count and not field.nullable:
-        raise InvalidRequestError(f"the field {field.name} has null values, but is not nullable")
-    return array
-
-
-def _check_decoded_size(array: pa.DictionaryArray, name: str) -> None:
-    """Raise ``TooLargeError`` if decoding a dictionary column would result in too many bytes."""
-    words = array.dictionary
-    if pa.types.is_primitive(words.type):
-        return
-    size = pc.sum(pc.binary_length(words).take(array.indices)).as_py() or 0
-    if size > _MAX_DECODED_BYTES:
-        raise TooLargeError(
-            f"the field {name} has more than {_MAX_DECODED_BYTES} bytes when its dictionary is "
-            f"decoded",
-            hint="Send fewer rows at once.",
-        )

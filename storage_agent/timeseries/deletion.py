@@ -3,9 +3,8 @@
 import asyncio
 import heapq
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 
 import msgspec
 import numpy as np
@@ -18,6 +17,7 @@ from storage_agent.streams.columns import as_list
 from storage_agent.streams.manifest import KeySet
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.history import History
+from storage_agent.timeseries.selection import Int32s, SeriesSelection
 
 _MAX_LISTED_SERIES = 1000
 _MAX_PAIRS = 1000
@@ -78,7 +78,7 @@ def _count(batch: pa.RecordBatch, total: Counter[Series]) -> None:
     total.update(dict(zip(pairs, counts.tolist(), strict=True)))
 
 
-def cover_series(series: Collection[Series], catalogue: Catalogue) -> list[KeySet]:
+def cover_series(series: SeriesSelection, catalogue: Catalogue) -> list[KeySet]:
     """Return key sets that select the rows of ``series``, and of no other series in the catalogue.
 
     Up to ``_MAX_PAIRS`` series are selected by metric and entity. For a larger number, a metric
@@ -87,19 +87,32 @@ def cover_series(series: Collection[Series], catalogue: Catalogue) -> list[KeySe
     """
     pairs = ("metric", "entity")
     if len(series) <= _MAX_PAIRS:
-        return [(pairs, list(series))] if series else []
-    of_metric = Counter(map(itemgetter(0), series))
-    of_entity = Counter(map(itemgetter(1), series))
-    metrics = {each for each, n in of_metric.items() if n == catalogue.count_of_metric(each)}
-    left = [each for each in series if each[0] not in metrics]
-    whole = {each for each, n in of_entity.items() if n == catalogue.count_of_entity(each)}
-    entities = {entity for _, entity in left if entity in whole}
+        return [(pairs, list(series))] if len(series) else []
+    metrics = _whole(series.metrics, series.metric, catalogue.count_of_metric)
+    of_metric = series.has_metric(metrics)
+    left = series.where(~of_metric)
+    whole = _whole(series.entities, series.entity, catalogue.count_of_entity)
+    entities = whole.intersection(left.entity_names())
+    rest = list(left.where(~left.has_entity(entities)))
     key_sets: list[KeySet] = [
         (("metric",), [(each,) for each in sorted(metrics)]),
         (("entity",), [(each,) for each in sorted(entities)]),
-        (pairs, [each for each in left if each[1] not in entities]),
+        (pairs, rest),
     ]
     return [(columns, keys) for columns, keys in key_sets if keys]
+
+
+def _whole(
+    texts: Sequence[str | None], column: Int32s, count_all: Callable[[str], int]
+) -> set[str]:
+    """Return the texts in a column all of whose series are selected.
+
+    ``texts``: the texts to which the indices in ``column`` refer. ``count_all``: returns the number
+    of all series with a text.
+    """
+    counts = np.bincount(column, minlength=len(texts))
+    found = ((texts[index] or "", counts[index]) for index in np.flatnonzero(counts).tolist())
+    return {text for text, count in found if count == count_all(text)}
 
 
 def encode_deletion(deletion: Deletion, node: str) -> bytes:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from storage_agent.work_threads import ingest_beside
+
 T = TypeVar("T")
 
 MAX_LOOP_SERIES = 1000
@@ -13,3 +15,8 @@ MAX_LOOP_SERIES = 1000
 async def in_thread_if_many(items: int, function: Callable[[], T]) -> T:
     """Call a function; in a thread if it processes many series or points."""
     return function() if items <= MAX_LOOP_SERIES else await asyncio.to_thread(function)
+
+
+async def in_own_thread_if_many(items: int, function: Callable[[], T]) -> T:
+    """Do the same as ``in_thread_if_many``, in a thread that long reads do not use."""
+    return function() if items <= MAX_LOOP_SERIES else await ingest_beside(function)

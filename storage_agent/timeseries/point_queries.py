@@ -27,6 +27,9 @@ _MAX_WHOLE_POINTS = 10_000
 _MAX_WHOLE_SERIES = 1000
 """The maximum number of latest values in an answer that is sent as a whole, and not streamed."""
 
+_CallBeside = Callable[[int, Callable[[], SeriesSelection]], Awaitable[SeriesSelection]]
+"""``in_thread_if_many``, or a function like it."""
+
 
 class PointReader:
     """Reads the points of this node."""
@@ -77,12 +80,12 @@ async def select_series(catalogue: Catalogue, body: GetBody) -> SeriesSelection:
 
 
 def series_selection(
-    catalogue: Catalogue, body: GetBody
+    catalogue: Catalogue, body: GetBody, beside: _CallBeside = in_thread_if_many
 ) -> Callable[[], Awaitable[SeriesSelection]]:
     """Return a function that returns the series in the catalogue that a body selects.
 
     The function can be called from another task: the rights of the sender of the present request
-    apply.
+    apply. ``beside``: calls a function, in a thread if there are many series.
     """
     caller, metrics, entities = current_caller(), name_set(body.metricID), name_set(body.entityID)
     caller.check_entities(entities)
@@ -100,7 +103,7 @@ def series_selection(
         found = catalogue.select(metrics, entities)
         if not filters and not caller.entity_prefix:
             return found
-        return await in_thread_if_many(len(found), lambda: narrow(found))
+        return await beside(len(found), lambda: narrow(found))
 
     return select
 

@@ -21,14 +21,16 @@ from storage_agent.streams.streams import Stream
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.deletion import cover_series
 from storage_agent.timeseries.history import RemotePoints
+from storage_agent.timeseries.loop_work import in_own_thread_if_many
+from storage_agent.timeseries.selection import SeriesSelection
 from storage_agent.timeseries.series_index import LatestValue
 
 log = get_logger(__name__)
 
 _COLUMNS = ("metric", "entity", "ts", "value")
 
-SelectSeries = Callable[[], Awaitable[Collection[Series]]]
-"""A function that returns the series that a deletion selects."""
+SelectSeries = Callable[[], Awaitable[SeriesSelection]]
+"""A function that returns the series that a deletion selects, and waits for no long read."""
 
 ReadLatest = Callable[[Collection[Series]], Awaitable[dict[Series, tuple[int, float]]]]
 
@@ -61,8 +63,11 @@ class PointRemover:
 
         async def key_sets() -> list[KeySet]:
             nonlocal series
-            series = await select()
-            return await asyncio.to_thread(cover_series, series, self._catalogue)
+            series = selected = await select()
+            # Appends wait meanwhile, so this must not wait for the threads of long reads.
+            return await in_own_thread_if_many(
+                len(selected), lambda: cover_series(selected, self._catalogue)
+            )
 
         await self._raw.writer.delete_keys(key_sets, start, end)
         if start is None and end is None:

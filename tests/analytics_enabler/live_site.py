@@ -32,7 +32,7 @@ class LiveSite:
         for deployment in enabler.list():
             enabler.delete(deployment.deployment_id)
         enabler.close()
-        eventually(lambda: self.worker.list() == [], what="the worker has no fragment")
+        eventually(lambda: self.worker.list() == [], timeout=90, what="the worker has no fragment")
 
 
 @contextmanager

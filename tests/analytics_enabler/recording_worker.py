@@ -43,6 +43,9 @@ class RecordingWorker:
         """Fragment id -> further fields of the status that the worker reports for this fragment."""
         self.operators: tuple[str, ...] = ()
         """The operators of other packages that the worker announces."""
+        self.drained = False
+        self.announces_drain = True
+        """Whether the worker announces that it is drained."""
         self.asked = threading.Event()
         self._lock = threading.Event()
         self._lock.set()
@@ -94,6 +97,11 @@ class RecordingWorker:
             del self.fragments[fragment_id]
             return Response(status_code=204)
 
+        @app.put("/drain")
+        async def drain() -> Response:
+            self.drained = True
+            return Response(status_code=204)
+
         return app
 
     @contextmanager
@@ -114,7 +122,11 @@ class RecordingWorker:
             )
 
             def announce() -> None:
-                announced = msgspec.structs.replace(worker, operators=self.operators)
+                announced = msgspec.structs.replace(
+                    worker,
+                    operators=self.operators,
+                    drained=self.drained and self.announces_drain,
+                )
                 httpx.put(
                     f"{agent_url}/workers/{self.name}", content=msgspec.json.encode(announced)
                 ).raise_for_status()

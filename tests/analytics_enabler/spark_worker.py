@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from analytics.client.worker import WorkerClient
 from analytics.plan.fragments import Fragment, Merge, Partial, Whole
+from analytics.plan.orders import Order
 from analytics.plan.status import FragmentStatus
 from analytics_worker.main import create_app
 from analytics_worker.settings import WorkerSettings
@@ -151,6 +152,11 @@ class SparkWorker:
     def wake(self) -> None:
         """Answer requests again."""
         self._answers.set()
+
+    def obey(self, domain: str, order: Order) -> None:
+        """Let the worker obey an order of an enabler that the test stands for."""
+        assert self._client is not None
+        self._client.obey(domain, order)
 
     def hold_queries(self) -> None:
         """Let no query that starts from now on catch up, as on a worker that is very slow."""

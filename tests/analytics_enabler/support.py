@@ -50,3 +50,18 @@ class AgentWithPoints:
 
     async def read(self, *_: Any, **_options: Any) -> Any:
         return SimpleNamespace(table=self._points)
+
+
+class MemoryJournal:
+    """A journal in memory; no other enabler writes it."""
+
+    def __init__(self, *stored: tuple[str, Any]) -> None:
+        self._unread = list(stored)
+
+    async def unread(self) -> list[tuple[str, Any]]:
+        """Return the stored events once."""
+        unread, self._unread = self._unread, []
+        return unread
+
+    async def append(self, key: str, event: Any, at: int) -> None:
+        """Accept an event."""

@@ -154,3 +154,77 @@ async def test_only_the_enabler_with_the_lease_stores_decisions(
 
         await aeventually(all_stored)
         assert subjects(old.newest(10)) == ["s1", "s2", "s3", "s4"]
+
+
+async def test_copied_decisions_are_stored_once_and_survive_a_restart(
+    agent_url: str, clock: Callable[[], int]
+) -> None:
+    def theirs(number: int, at: int) -> Decision:
+        kind = DecisionKind.SITE_MISSING
+        return Decision(
+            at=at, kind=kind, subject=f"t{number}", what="gone", why="why", by="me", number=number
+        )
+
+    async with running_log(agent_url, Lease(), clock) as log:
+        record(log, 0)
+
+        async def is_stored() -> bool:
+            return await stored(agent_url) == [0]
+
+        await aeventually(is_stored)
+        # One of the other enabler is as old as the own one, and has the same number.
+        await log.copy([theirs(0, 1), theirs(1, 40)])
+        await log.copy([theirs(0, 1), theirs(1, 40), theirs(2, 50)])
+        assert subjects(log.newest(10)) == ["s0", "t0", "t1", "t2"]
+        assert log.latest_kind("site", "t2") is DecisionKind.SITE_MISSING
+    async with running_log(agent_url, Lease(), clock) as again:
+
+        async def are_loaded() -> bool:
+            return subjects(again.newest(10)) == ["s0", "t0", "t1", "t2"]
+
+        await aeventually(are_loaded)
+        await again.copy([theirs(number, 60 + number) for number in range(3, 6)])
+        newest = ["t1", "t2", "t3", "t4", "t5"]
+        assert subjects(again.newest(10)) == newest
+        # A full log takes no older decisions in exchange for newer ones.
+        await again.copy([theirs(0, 1), theirs(9, 30)])
+        assert subjects(again.newest(10)) == newest
+
+
+async def test_decisions_that_are_copied_after_a_split_are_in_the_order_of_time(
+    agent_url: str,
+) -> None:
+    now = [10]
+
+    def theirs(kind: DecisionKind, at: int) -> Decision:
+        return Decision(
+            at=at, kind=kind, subject="w1", what=f"at {at}", why="why", by="me", number=at
+        )
+
+    async with running_log(agent_url, Lease(), lambda: now[0]) as log:
+        log.record(DecisionKind.WORKER_RETURNED, "w1", what="back", why="why", by="me")
+
+        async def is_stored() -> bool:
+            return await stored(agent_url) == [0]
+
+        await aeventually(is_stored)
+        await log.copy([theirs(DecisionKind.WORKER_SUSPECTED, 4)])
+        await log.copy([theirs(DecisionKind.WORKER_DEAD, 5)])
+        assert [each.at for each in log.newest(10)] == [4, 5, 10]
+        assert [each.at for each in log.newest(1)] == [10]
+        assert [each.at for each in log.newest(10, since=5)] == [5, 10]
+        assert log.latest_kind("worker", "w1") is DecisionKind.WORKER_RETURNED
+        # The next decision is the latest one, although the clock was set back.
+        now[0] = 7
+        log.record(DecisionKind.WORKER_SUSPECTED, "w2", what="silent", why="why", by="me")
+        now[0] = 6
+        log.record(DecisionKind.WORKER_RETURNED, "w2", what="back", why="why", by="me")
+        assert log.latest_kind("worker", "w2") is DecisionKind.WORKER_RETURNED
+    async with running_log(agent_url, Lease(), lambda: now[0]) as again:
+
+        async def is_loaded() -> bool:
+            return again.is_loaded
+
+        await aeventually(is_loaded)
+        assert again.latest_kind("worker", "w1") is DecisionKind.WORKER_RETURNED
+        assert [each.at for each in again.newest(10)][-1] == 10

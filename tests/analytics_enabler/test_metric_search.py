@@ -88,7 +88,7 @@ def test_pages_have_each_metric_once() -> None:
 
 @pytest.mark.parametrize("cursor", ["", "zz", "delay", "5", "é", "cursor=", "A" * 40])
 def test_cursor_that_is_no_next_of_a_page_is_refused(cursor: str) -> None:
-    with pytest.raises(InvalidRequestError, match="cursor: this is not the next of a page"):
+    with pytest.raises(InvalidRequestError, match="cursor: the value is not the `next` of a page"):
         find_metrics(NODES, SITES, MetricFilter(), cursor, 1)
 
 

@@ -52,6 +52,7 @@ async def test_attributes_are_parsed_once_for_each_reading(parsed_texts: list[st
     assert await recent.of("riders") == {"entityID": {"bus-1"}, "line": {"7"}}
     values = {"entityID": ["bus-1"], "line": [7]}
     assert await recent.values() == {"delay": values, "riders": values}
+    assert await recent.values() is await recent.values(), "one copy for each reading"
     assert parsed_texts == [RIGHT]
 
 

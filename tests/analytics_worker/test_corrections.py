@@ -14,7 +14,12 @@ from analytics_worker.evaluate.insight_values import INSIGHT_VALUES
 from analytics_worker.evaluate.results import as_results
 from analytics_worker.late_data.differences import differences
 from analytics_worker.late_data.late_points import touched_ticks
-from analytics_worker.late_data.tick_spans import TickSpan, cluster_spans, split_by_rows
+from analytics_worker.late_data.tick_spans import (
+    TickSpan,
+    cluster_spans,
+    split_after,
+    split_by_rows,
+)
 from mistbow.streams.results import current_results
 from tests.support.points import Row, points
 
@@ -64,6 +69,15 @@ def test_late_points_touch_the_ticks_of_a_time_of_day() -> None:
     assert touched_ticks(late(Row(ts=tick - 1, frontier_before=tick - 1)), plan) == {}
     resumed = resume(plan, tick, {"a"})
     assert resumed.needs == tick + DAY_MS - 2 * DAY_MS
+
+
+def test_cluster_is_split_after_times() -> None:
+    cluster = {"a": TickSpan(5000, 9000), "b": TickSpan(12_001, 15_000)}
+    assert list(split_after(cluster, PLAN, [4999, 6500, 6500, 13_000, 15_000])) == [
+        {"a": TickSpan(5000, 6500)},
+        {"a": TickSpan(6501, 9000)},
+        {"b": TickSpan(13_001, 15_000)},
+    ]
 
 
 def test_late_rows_of_other_metrics_touch_no_ticks() -> None:

@@ -165,10 +165,10 @@ class ChaosFog:
         """Wait until all services are ready, and until each site reaches all others."""
         for site, role in SERVICES:
             ready = partial(self.is_ready, site, role)
-            eventually(ready, timeout=_START_S, what=f"{role} of {site} is ready", pause=0.2)
+            eventually(ready, timeout=_START_S, what=f"{role} of {site} is ready")
         for site in SITES:
             reached = partial(self._reaches_all, site)
-            eventually(reached, timeout=_REACHED_S, what=f"{site} reaches all sites", pause=0.2)
+            eventually(reached, timeout=_REACHED_S, what=f"{site} reaches all sites")
 
     def is_ready(self, site: str, role: str) -> bool:
         """Return whether a service is ready to serve requests."""

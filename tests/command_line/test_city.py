@@ -1,4 +1,4 @@
-"""``mistbow city`` against a real storage agent."""
+"""``mistbow city``: delivered and lost points, and replaced tokens."""
 
 import re
 import subprocess
@@ -6,10 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
 
 from ignite_server.ports import free_ports
 from ignite_server.server import IgniteServer
 from mistbow.client import AgentClient
+from mistbow.files import write_file
+from tests.support.http_server import served
 from tests.support.services import storage_agent
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -42,3 +46,42 @@ def test_city_reports_lost_points() -> None:
     code, stored, lost = run_city(f"http://127.0.0.1:{nobody}", "--seconds", "1")
     assert (code, stored) == (1, 0)
     assert lost > 100
+
+
+class RotatingAgent:
+    """An agent that replaces its token, and the sender's file, at the first accepted points."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._tokens = ["first", "second"]
+        self.statuses: list[int] = []
+        write_file(file, b"first")
+
+    def app(self) -> FastAPI:
+        app = FastAPI()
+
+        @app.post("/put")
+        def put(request: Request) -> JSONResponse:
+            accepted = request.headers["authorization"] == f"Bearer {self._tokens[0]}"
+            self.statuses.append(200 if accepted else 401)
+            if not accepted:
+                body = {"error": {"code": "unauthorized", "message": "the token is unknown"}}
+                return JSONResponse(body, 401)
+            if len(self._tokens) > 1:
+                self._tokens.pop(0)
+                write_file(self._file, self._tokens[0].encode())
+            return JSONResponse({"result": "OK"})
+
+        return app
+
+
+def test_city_sends_the_token_of_a_replaced_file(tmp_path: Path) -> None:
+    file = tmp_path / "edge-1.token"
+    agent = RotatingAgent(file)
+    with served(agent.app()) as url:
+        code, stored, lost = run_city(
+            url, "--regions", "west", "--seconds", "3", "--token-files", str(file)
+        )
+    assert agent.statuses == [200, 200, 200]
+    assert (code, lost) == (0, 0)
+    assert stored > 400

@@ -1,4 +1,4 @@
-"""``mistbow storage repair``: whom the command sends the token to."""
+"""``mistbow storage repair`` and ``accept-loss``: what the commands send and take."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,9 +6,14 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi import FastAPI, Request
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from command_line.app import app as cli
+from command_line.storage import app as storage
+from ignite_server.ports import free_ports
+from ignite_server.settings import IgniteSettings
 from mistbow.errors import UnavailableError
 from tests.support.certificates import Authority
 from tests.support.http_server import served
@@ -25,6 +30,7 @@ class Agent:
     def __init__(self) -> None:
         self.port = 0
         self.tokens: list[str] = []
+        self.parameters: list[dict[str, str]] = []
 
     def app(self) -> FastAPI:
         app = FastAPI()
@@ -32,6 +38,7 @@ class Agent:
         @app.post("/streams/raw/repair")
         async def repair(request: Request) -> dict[str, int]:
             self.tokens.append(request.headers["authorization"])
+            self.parameters.append(dict(request.query_params))
             return {"missing": 2, "restored": 2}
 
         return app
@@ -48,8 +55,9 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
         yield agent
 
 
-def repaired(url: str) -> Result:
-    return CliRunner().invoke(cli, ["storage", "repair", "raw", "--url", url, "--token", TOKEN])
+def repaired(url: str, *options: str) -> Result:
+    command = ["storage", "repair", "raw", "--url", url, "--token", TOKEN, *options]
+    return CliRunner().invoke(cli, command)
 
 
 def test_repair_sends_no_token_to_another_host_than_the_named_one(agent: Agent) -> None:
@@ -65,3 +73,33 @@ def test_repair_reaches_the_agent_of_this_machine_by_loopback(agent: Agent) -> N
     assert found.exit_code == 0, found.output
     assert "2 rows were missing, 2 are restored" in found.output
     assert agent.tokens == [f"Bearer {TOKEN}"]
+
+
+def test_repair_names_the_site_whose_stream_is_repaired(agent: Agent) -> None:
+    url = f"https://127.0.0.1:{agent.port}"
+    for options in (("--from", "cloud"), ("--accept-loss",)):
+        found = repaired(url, "--site", "edge-1", *options)
+        assert found.exit_code == 0, found.output
+    assert agent.parameters == [
+        {"from": "cloud", "site": "edge-1"},
+        {"accept_loss": "true", "site": "edge-1"},
+    ]
+
+
+def test_accept_loss_needs_no_settings_of_services(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # The identity of the site's services may be lost with their disk.
+    monkeypatch.setenv("MISTBOW_IDENTITY_FILE", str(tmp_path / "agent.identity"))
+    monkeypatch.setenv("MISTBOW_HOME", str(tmp_path))
+    (nobody,) = free_ports(1)
+    found = CliRunner().invoke(cli, ["storage", "accept-loss", "--ignite-port", str(nobody)])
+    assert isinstance(found.exception, UnavailableError), found.output
+    assert f"Ignite at 127.0.0.1:{nobody} cannot be controlled" in found.exception.message
+
+
+def test_help_of_accept_loss_lists_only_the_settings_of_ignite() -> None:
+    command = get_command(storage)
+    assert isinstance(command, TyperGroup)
+    names = {each.name for each in command.commands["accept-loss"].params}
+    assert names == set(IgniteSettings.model_fields)

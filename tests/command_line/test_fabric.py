@@ -110,7 +110,11 @@ PROBLEMS = {
     ),
     "lost rows": (
         report(own_cluster=cluster(refused=(LOST,))),
-        ("site a", "raw lacks rows: it ends at 5, and b remembers 9", "storage repair raw"),
+        (
+            "site a",
+            "raw lacks rows: it ends at 5, and b remembers 9",
+            "storage repair raw --site a",
+        ),
     ),
     "offline node": (
         report(own_cluster=cluster(nodes=(IgniteNode("n2", online=False),))),

@@ -5,37 +5,30 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from tests.support.console_modules import call
+from tests.support.console_modules import DRAW, call
 
 HOSTILE = "a\u202egnp.\u200bexe"
 ESCAPED = "a⟨U+202E⟩gnp.⟨U+200B⟩exe"
 
-DRAWN = """
-const {h, render} = await import("/console/vendor/interface.js");
-const element = document.createElementNS("http://www.w3.org/1999/xhtml", "div");
-document.documentElement.append(element);
-const draw = (component, properties) => render(h(component, properties), element);
-const waitFor = async (find) => {
-  const end = Date.now() + 5000;
-  while (!find() && Date.now() < end) await new Promise((each) => setTimeout(each, 20));
-  return find();
-};
+DRAWN = (
+    DRAW
+    + """
 const ATTRIBUTES = ["aria-label", "title", "placeholder"];
 const texts = () => [
   element.textContent,
   ...[...element.querySelectorAll("*")].flatMap((each) =>
     ATTRIBUTES.map((name) => each.getAttribute(name) ?? "")),
 ].join(" | ");
-const seen = (text) => waitFor(() => texts().includes(text));
+const shown = (text) => waitFor(() => texts().includes(text));
 const fetchOfBrowser = window.fetch;
 const answer = (body, status = 200) => new Response(JSON.stringify(body), {status});
 const ended = (found) => {
-  render(null, element);
-  element.remove();
+  remove();
   window.fetch = fetchOfBrowser;
   return found;
 };
 """
+)
 
 
 @pytest.fixture
@@ -66,7 +59,7 @@ def test_note_of_format_shows_a_name_by_code(page: Page) -> None:
     window.fetch = async () => answer({error: {message: a[0]}}, 400);
     draw(m.Format, {text: "x", onText: () => {}});
     element.querySelector("button").click();
-    await seen("gnp.");
+    await shown("gnp.");
     return ended(texts());
     """
     shown = call(page, "pages/write.js", DRAWN + body, f"no metric {HOSTILE}")
@@ -87,7 +80,7 @@ def test_preview_shows_names_by_code(page: Page) -> None:
     body = """
     window.fetch = async () => answer(a[0]);
     draw(m.Preview, {text: "t", isRight: true});
-    await seen("computed in");
+    await shown("computed in");
     return ended(texts());
     """
     shown = call(page, "pages/preview.js", DRAWN + body, previewed)
@@ -112,7 +105,7 @@ def test_plan_shows_names_by_code(page: Page) -> None:
     window.fetch = async (url) => answer(`${url}`.includes("explain") ? a[0] : {});
     draw(m.Assistant, {text: "t", isRight: true, editor: {}, onText: () => {}});
     element.querySelector("#tab-plan").click();
-    await seen("Plan after the optimizer");
+    await shown("Plan after the optimizer");
     return ended(texts());
     """
     shown = call(page, "pages/assistant.js", DRAWN + body, explained)
@@ -133,7 +126,7 @@ def test_plan_shows_names_by_code(page: Page) -> None:
 def test_label_shows_a_name_by_code(
     page: Page, module: str, component: str, properties: dict[str, Any]
 ) -> None:
-    body = "draw(m[a[0]], a[1]); await seen('gnp.'); return ended(texts());"
+    body = "draw(m[a[0]], a[1]); await shown('gnp.'); return ended(texts());"
     shown = call(page, module, DRAWN + body, component, properties)
     assert ESCAPED in shown
     assert "\u202e" not in shown

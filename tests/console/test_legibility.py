@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 from analytics_enabler.semantics import check
-from tests.support.console_modules import call
+from tests.support.console_modules import DRAW, call
 
 
 @pytest.fixture
@@ -177,11 +177,7 @@ def test_deployment_without_a_name_is_called_by_its_insights(
     assert call(page, "app/language.js", "return m.titleOf(a[0])", deployment) == title
 
 
-RENDERED = """
-const {h, render} = await import("/console/vendor/interface.js");
-const element = document.createElementNS("http://www.w3.org/1999/xhtml", "div");
-render(h(m[a[0]], a[1]), element);
-"""
+RENDERED = DRAW + "draw(m[a[0]], a[1]);"
 
 
 def test_lines_of_an_error_are_lines(page: Page) -> None:
@@ -189,7 +185,7 @@ def test_lines_of_an_error_are_lines(page: Page) -> None:
     shown = call(
         page,
         "parts/ui.js",
-        RENDERED + "return element.textContent",
+        RENDERED + "const text = element.textContent; remove(); return text",
         "ErrorNotice",
         {"error": error},
     )
@@ -212,17 +208,10 @@ def test_values_have_their_unit(page: Page) -> None:
 PREVIEW = """
 const former = window.fetch;
 window.fetch = async () => new Response(JSON.stringify(a[2]));
-const draw = (properties) => render(h(m.Preview, properties), element);
-const seen = async (text) => {
-  const end = Date.now() + 10000;
-  const has = () => element.textContent.includes(text);
-  while (!has() && Date.now() < end) await new Promise((each) => setTimeout(each, 20));
-  return has();
-};
 const found = [await seen(a[3])];
-draw({...a[1], text: `${a[1].text} (`, isRight: false, hasErrors: true});
+draw(m.Preview, {...a[1], text: `${a[1].text} (`, isRight: false, hasErrors: true});
 found.push(await seen("Correct the errors"), element.textContent.includes(a[3]));
-render(null, element);
+remove();
 window.fetch = former;
 return found;
 """
@@ -256,11 +245,6 @@ def test_insights_of_a_fragment_begin_with_the_latest_deployed(page: Page) -> No
 
 TIP = """
 const shown = () => element.querySelector("[role=tooltip]")?.textContent ?? "";
-const waitFor = async (find) => {
-  const end = Date.now() + 5000;
-  while (!find() && Date.now() < end) await new Promise((each) => setTimeout(each, 20));
-  return find();
-};
 const term = element.querySelector(a[2]);
 const found = [shown()];
 term.dispatchEvent(new FocusEvent("focus"));
@@ -270,7 +254,7 @@ found.push(shown(), element.querySelector("[role=tooltip]")?.id === described);
 term.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape", bubbles: true}));
 await waitFor(() => !shown());
 found.push(shown());
-render(null, element);
+remove();
 return found;
 """
 
@@ -299,22 +283,17 @@ def test_meaning_of_a_term_is_shown_at_the_focus_of_the_keyboard(
 
 HOVERED = """
 const tip = () => element.querySelector("[role=tooltip]");
-const waitFor = async (find) => {
-  const end = Date.now() + 5000;
-  while (!find() && Date.now() < end) await new Promise((each) => setTimeout(each, 20));
-  return Boolean(find());
-};
 const mouse = (type) => new MouseEvent(type);
 const term = element.querySelector(".term");
 term.dispatchEvent(mouse("mouseenter"));
-const found = [await waitFor(tip)];
+const found = [Boolean(await waitFor(tip))];
 term.dispatchEvent(mouse("mouseleave"));
 tip().dispatchEvent(mouse("mouseenter"));
 await new Promise((each) => setTimeout(each, 400));
 found.push(Boolean(tip()));
 tip().dispatchEvent(mouse("mouseleave"));
 found.push(await waitFor(() => !tip()));
-render(null, element);
+remove();
 return found;
 """
 

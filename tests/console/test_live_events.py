@@ -6,29 +6,14 @@ A stream that is lost is replaced by requests, until another stream is open.
 import pytest
 from playwright.sync_api import Page
 
-from tests.support.console_modules import call
+from tests.support.console_modules import STREAMS, WAIT_FOR, call
 
-STREAMS = """
-const [sourceOfBrowser, fetchOfBrowser] = [window.EventSource, window.fetch];
-const streams = [];
-window.EventSource = class {
-  static OPEN = 1;
-  static CLOSED = 2;
-  readyState = 1;
-  handlers = {};
-  constructor(url) { this.query = new URL(url).searchParams; streams.push(this); }
-  addEventListener(name, handle) { this.handlers[name] = handle; }
-  receive(name, data = {}) {
-    this.handlers[name]?.({data: JSON.stringify(data), lastEventId: "1"});
-  }
-  close() { this.readyState = 2; }
-};
+STARTED = (
+    WAIT_FOR
+    + STREAMS
+    + """
+const fetchOfBrowser = window.fetch;
 window.fetch = async () => new Response(JSON.stringify({decisions: []}));
-const waitFor = async (find) => {
-  const end = Date.now() + 5000;
-  while (!find() && Date.now() < end) await new Promise((each) => setTimeout(each, 5));
-  return find();
-};
 const opened = (count) => waitFor(() => streams.length === count);
 const read = () => streams.filter((each) => each.readyState === 1)
   .map((each) => ["topics", "insights"].map((name) => each.query.get(name) ?? ""));
@@ -47,6 +32,7 @@ const ended = (found) => {
 m.start();
 await opened(1);
 """
+)
 
 
 @pytest.fixture
@@ -64,7 +50,7 @@ def test_stream_ends_the_events_of_a_page_that_is_left(page: Page) -> None:
     found.push(read());
     return ended(found);
     """
-    shown, left = call(page, "app/live.js", STREAMS + body)
+    shown, left = call(page, "app/live.js", STARTED + body)
     assert shown == [["decisions,fog,states", "d-1/a"]]
     assert left == [["decisions,states", ""]]
 
@@ -79,7 +65,7 @@ def test_stream_continues_while_another_part_of_the_page_needs_its_events(page: 
     await joined();
     return ended([streams.length, read()]);
     """
-    count, found = call(page, "app/live.js", STREAMS + body)
+    count, found = call(page, "app/live.js", STARTED + body)
     assert (count, found) == (2, [["decisions,fog,states", "d-1/a"]])
 
 
@@ -92,7 +78,7 @@ def test_next_page_with_the_same_events_continues_the_stream(page: Page) -> None
     await joined();
     return ended([streams.length, read()]);
     """
-    count, found = call(page, "app/live.js", STREAMS + body)
+    count, found = call(page, "app/live.js", STARTED + body)
     assert (count, found) == (2, [["decisions,states", "d-1/a"]])
 
 
@@ -123,7 +109,7 @@ def test_stream_with_pings_stays_and_one_without_is_replaced(page: Page) -> None
     streams[1].receive("hello", {ping_s: 15});
     return ended([before, after, m.connection.value]);
     """
-    before, after, last = call(page, "app/live.js", STREAMS + CONNECTION + body)
+    before, after, last = call(page, "app/live.js", STARTED + CONNECTION + body)
     assert before == ["open", 1, 0]
     assert after == [True, 2, True]
     assert last == "open"
@@ -135,7 +121,7 @@ def test_stream_of_an_enabler_without_pings_may_be_silent(page: Page) -> None:
     await pause(1500);
     return ended(m.connection.value);
     """
-    assert call(page, "app/live.js", STREAMS + CONNECTION + body) == "open"
+    assert call(page, "app/live.js", STARTED + CONNECTION + body) == "open"
 
 
 def test_enabler_that_hangs_is_down_since_its_last_answer(page: Page) -> None:
@@ -156,7 +142,7 @@ def test_enabler_that_hangs_is_down_since_its_last_answer(page: Page) -> None:
     clock.learn(new Date().toUTCString());
     return ended([isDown, limit, late]);
     """
-    is_down, limit, late = call(page, "app/live.js", STREAMS + CONNECTION + body)
+    is_down, limit, late = call(page, "app/live.js", STARTED + CONNECTION + body)
     assert (is_down, limit) == (True, 10_000)
     assert abs(late) <= 1000
 
@@ -176,5 +162,5 @@ def test_deployment_that_was_deleted_without_a_stream_is_dropped(page: Page) -> 
     stop();
     return ended([before, [...m.states.value.keys()], changes]);
     """
-    found = call(page, "app/live.js", STREAMS + body)
+    found = call(page, "app/live.js", STARTED + body)
     assert found == [["d-1", "d-2"], ["d-2"], 1]

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page
 
 from analytics_enabler.semantics import check
-from tests.support.console_modules import call
+from tests.support.console_modules import DRAW, call
 
 
 @pytest.fixture
@@ -363,16 +363,14 @@ def test_rows_are_in_the_order_of_a_column_and_those_without_a_value_last(page: 
     assert call(page, "parts/ui.js", body, rows) == [[9, 10, 100, None], [100, 10, 9, None]]
 
 
-RENDERED = """
-const {h, render} = await import("/console/vendor/interface.js");
-const element = document.createElementNS("http://www.w3.org/1999/xhtml", "div");
-render(h(m[a[0]], {sites: new Map()}), element);
-return element.textContent;
-"""
-
-
 def test_empty_fog_is_not_called_well(page: Page) -> None:
-    text = call(page, "pages/fog.js", RENDERED, "ToWatch")
+    body = """
+    draw(m.ToWatch, {sites: new Map()});
+    const text = element.textContent;
+    remove();
+    return text;
+    """
+    text = call(page, "pages/fog.js", DRAW + body)
     assert "No site is known yet" in text
     assert "silent" not in text
 
@@ -396,7 +394,6 @@ def test_past_time_never_shows_the_fog_of_another_time(page: Page) -> None:
 
 def test_fog_page_shows_no_site_of_the_present_at_a_past_time(page: Page) -> None:
     body = """
-    const {h, render} = await import("/console/vendor/interface.js");
     const live = await import("/console/app/live.js");
     const former = window.fetch;
     let answer = () => {};
@@ -407,14 +404,7 @@ def test_fog_page_shows_no_site_of_the_present_at_a_past_time(page: Page) -> Non
     const json = (value, status = 200) => new Response(JSON.stringify(value), {status});
     window.fetch = async (url) => (isOfHistory(url) ? json(history) : past);
     live.fog.set({site_states: [{name: "the-present", reachable: true}]});
-    const element = document.createElementNS("http://www.w3.org/1999/xhtml", "div");
-    render(h(m.FogPage, {route: {parts: [], query: new URLSearchParams()}}), element);
-    const waitFor = async (find) => {
-      const end = Date.now() + 5000;
-      while (!find() && Date.now() < end) await new Promise((each) => setTimeout(each, 20));
-      return find();
-    };
-    const seen = (text) => waitFor(() => element.textContent.includes(text));
+    draw(m.FogPage, {route: {parts: [], query: new URLSearchParams()}});
     const slider = () => waitFor(() => element.querySelector("#fog-time"));
     const found = [await seen("1 site")];
     const input = await slider();
@@ -424,11 +414,11 @@ def test_fog_page_shows_no_site_of_the_present_at_a_past_time(page: Page) -> Non
     answer(json({error: {message: "no history"}}, 400));
     found.push(await seen("no history"), element.textContent.includes("1 site"));
     found.push((await slider()) === input);
-    render(null, element);
+    remove();
     window.fetch = former;
     return found;
     """
-    found = call(page, "pages/fog.js", body)
+    found = call(page, "pages/fog.js", DRAW + body)
     assert found == [True, True, False, True, False, True]
 
 
@@ -439,11 +429,9 @@ def test_values_of_promql_that_are_not_finite_are_shown_as_promql_writes_them(
     page: Page, value: str, shown: str
 ) -> None:
     body = """
-    const {h, render} = await import("/console/vendor/interface.js");
-    const element = document.createElementNS("http://www.w3.org/1999/xhtml", "div");
-    render(h(m.Answer, {answer: {data: {result: [{metric: {}, values: [[1, a[0]]]}]}}}), element);
+    draw(m.Answer, {answer: {data: {result: [{metric: {}, values: [[1, a[0]]]}]}}});
     const found = element.querySelector("tbody td.right").textContent;
-    render(null, element);
+    remove();
     return found;
     """
-    assert call(page, "pages/promql.js", body, value) == shown
+    assert call(page, "pages/promql.js", DRAW + body, value) == shown

@@ -43,7 +43,7 @@ async def test_files_outside_the_folder_are_not_served(path: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status", "code"),
     [
-        ("GET", "/console/", 404, "not_found"),
+        ("POST", "/console", 404, "not_found"),
         ("GET", "/console/nothing.js", 404, "not_found"),
         ("POST", "/console/app/main.js", 405, "method_not_allowed"),
     ],
@@ -58,9 +58,13 @@ async def test_error_has_the_form_of_all_errors(
     assert body["message"] == body["error"]["message"]
 
 
-async def test_path_of_the_console_redirects_to_its_folder() -> None:
-    answer = await get("/console")
-    assert (answer.status_code, answer.headers["location"]) == (307, "http://enabler/console/")
+@pytest.mark.parametrize(("path", "location"), [("/console", "./"), ("/console/", "../")])
+async def test_path_of_the_console_redirects_to_the_start_page_of_the_same_host(
+    path: str, location: str
+) -> None:
+    for method in ("GET", "HEAD"):
+        answer = await get(path, method)
+        assert (answer.status_code, answer.headers["location"]) == (307, location)
 
 
 async def test_page_is_not_stored_without_asking_for_changes() -> None:

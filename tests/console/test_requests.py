@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from tests.support.console_modules import call
+from tests.support.console_modules import DRAW, call
 
 
 @pytest.fixture
@@ -72,20 +72,12 @@ def test_read_that_is_refused_for_a_time_is_repeated(
     page: Page, module: str, component: str, properties: Any, answer: Any, shown: str
 ) -> None:
     body = """
-    const {h, render} = await import("/console/vendor/interface.js");
-    const element = document.createElementNS("http://www.w3.org/1999/xhtml", "div");
-    render(h(m[a[1]], a[2]), element);
-    const seen = async (text) => {
-      const end = Date.now() + 10000;
-      const has = () => element.textContent.includes(text);
-      while (!has() && Date.now() < end) await new Promise((each) => setTimeout(each, 20));
-      return has();
-    };
+    draw(m[a[1]], a[2]);
     const found = [await seen("busy"), await seen(a[3]), element.textContent.includes("busy")];
-    render(null, element);
+    remove();
     restore();
     return found;
     """
     answers = [[503, {"error": {"message": "busy"}}], [200, answer]]
-    found = call(page, module, ANSWERS + body, answers, component, properties, shown)
+    found = call(page, module, DRAW + ANSWERS + body, answers, component, properties, shown)
     assert found == [True, True, False]

@@ -7,25 +7,17 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.support.console_complaints import complaints_of
-from tests.support.console_modules import call
+from tests.support.console_modules import DRAW, STREAMS, call
 
 HOSTILE = "<img src=x onerror='window.hacked=1'>\u202egnp.exe"
 
-DRAWN = """
-const {h, render} = await import("/console/vendor/interface.js");
-const element = document.createElementNS("http://www.w3.org/1999/xhtml", "div");
-document.documentElement.append(element);
-const draw = (component, properties) => render(h(component, properties), element);
-const remove = () => { render(null, element); element.remove(); };
-const waitFor = async (find) => {
-  const end = Date.now() + 5000;
-  while (!find() && Date.now() < end) await new Promise((each) => setTimeout(each, 20));
-  return find();
-};
-const seen = (text) => waitFor(() => element.textContent.includes(text));
+DRAWN = (
+    DRAW
+    + """
 const button = (text) =>
   [...element.querySelectorAll("button")].find((each) => each.textContent.trim() === text);
 """
+)
 
 
 @pytest.fixture
@@ -255,19 +247,6 @@ def test_question_marks_in_the_query_of_an_address_are_read(page: Page) -> None:
 def test_amendment_shows_a_deletion_that_the_stream_has_missed(html_page: Page) -> None:
     body = """
     const live = await import("/console/app/live.js");
-    const streams = [];
-    window.EventSource = class {
-      static OPEN = 1;
-      static CLOSED = 2;
-      readyState = 1;
-      handlers = {};
-      constructor() { streams.push(this); }
-      addEventListener(name, handle) { this.handlers[name] = handle; }
-      receive(name, data) {
-        this.handlers[name]?.({data: JSON.stringify(data), lastEventId: "1"});
-      }
-      close() { this.readyState = 2; }
-    };
     let isDeleted = false;
     const others = {problems: [], decisions: [], metrics: [], attributes: [], results: []};
     others.insights = [];
@@ -298,7 +277,7 @@ def test_amendment_shows_a_deletion_that_the_stream_has_missed(html_page: Page) 
     insights = [{"name": "a", "text": "a = COMPUTE AVG(x)"}]
     deployed = {"deployment_id": "d-1", "name": "n", "version": "1", "insights": insights}
     deployed["queries"] = "a = COMPUTE AVG(x)"
-    assert call(html_page, "pages/write.js", DRAWN + body, deployed)
+    assert call(html_page, "pages/write.js", DRAWN + STREAMS + body, deployed)
 
 
 EXPLORED = """

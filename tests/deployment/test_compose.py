@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import yaml
 
 from deploy import compose, image
 from deploy.entrypoint import fill
+from deploy.replicas import check_replicas, removed_replicas, requested_replicas
 from fog_emulation import model
 from fog_emulation.fog_trust import FOLDER, FogTrust, NodeTrust, node_trust, trust_folder
 from fog_emulation.units import memory_bytes
-from mistbow.errors import MistbowError
+from mistbow.errors import ConflictError, MistbowError
 from storage_agent.settings import AgentSettings
 from tests.fog_emulation.cities import FILES
 
@@ -257,3 +259,82 @@ def test_fog_of_another_clone_is_recognized_by_its_folder(tmp_path: Path) -> Non
 def test_fogs_of_two_names_have_folders_of_their_own() -> None:
     assert compose.folder_of("mistbow") == trust_folder(FILE)
     assert compose.folder_of("second") == image.ROOT / ".mistbow" / "compose-second"
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container of a fog, as Docker's API describes it."""
+
+    service: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"mistbow_{self.service}_{self.number}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {"compose.service": self.service, "compose.container-number": str(self.number)}
+
+
+RUNNING = [Container("edge", n) for n in (5, 1, 3, 2, 4)] + [Container("enabler", 1)]
+
+
+def _config(edges: int) -> dict[str, Any]:
+    return {"services": {"edge": {"deploy": {"replicas": edges}}, "enabler": {}}}
+
+
+def test_replicas_of_compose_file_are_those_that_config_reports() -> None:
+    config = {"services": {name: {"deploy": {"replicas": _replicas(name)}} for name in SERVICES}}
+    expected = {**dict.fromkeys(SERVICES, 1), **AGENTS}
+    assert requested_replicas(config) == expected
+    for name, count in AGENTS.items():
+        if count > 1:
+            # The error of check_replicas names these variables.
+            assert f"${{MISTBOW_{name.upper()}S:-" in SERVICES[name]["deploy"]["replicas"]
+
+
+@pytest.mark.usefixtures("processes")
+def test_config_of_compose_has_the_requested_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        tool = compose.find_tool()
+    except MistbowError:
+        pytest.skip("compose is not installed")
+    monkeypatch.setenv("MISTBOW_EDGES", "5")
+    found = requested_replicas(compose.config(tool))
+    assert found == {**dict.fromkeys(SERVICES, 1), **AGENTS, "edge": 5}
+
+
+def test_compose_removes_the_replicas_with_the_greatest_numbers() -> None:
+    assert removed_replicas({"edge": [1, 2, 3]}, {"edge": 3, "region": 2}) == {}
+    assert removed_replicas({"edge": [1, 2, 3]}, {"edge": 5}) == {}
+    assert removed_replicas({"edge": [7, 1, 9]}, {"edge": 1}) == {"edge": [7, 9]}
+    # Of a service that the file no longer has, compose removes nothing.
+    assert removed_replicas({"former": [1]}, {"edge": 3}) == {}
+
+
+def test_start_with_fewer_replicas_is_refused_with_their_sites() -> None:
+    check_replicas(RUNNING, _config(5), "compose", "make up")
+    check_replicas([], _config(3), "compose", "make up TLS=1")
+    with pytest.raises(ConflictError, match="the sites edge-4, edge-5,") as refused:
+        check_replicas(RUNNING, _config(3), "compose", "make up TLS=1")
+    hint = refused.value.hint or ""
+    assert "MISTBOW_EDGES=5 make up TLS=1. Or" in hint
+    assert hint.endswith("docker rm --force --volumes mistbow_edge_4 mistbow_edge_5")
+
+
+def test_documented_commands_of_compose_name_the_fog() -> None:
+    command = re.compile(
+        r"docker[ -]compose\s+((?:-\S+\s+(?:[a-z]+\s+)??)*?)"
+        r"(?:config|down|exec|logs|ps|rm|run|start|stop|up)\b"
+    )
+    pages = [
+        *image.ROOT.glob("docker-compose*.yml"),
+        image.ROOT / "README.md",
+        *image.ROOT.glob("docs/**/*.md"),
+    ]
+    found = [(page, options) for page in pages for options in command.findall(page.read_text())]
+    assert found
+    assert [
+        page for page, options in found if options.split() != ["--project-name", "mistbow"]
+    ] == []

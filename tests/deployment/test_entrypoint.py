@@ -1,12 +1,14 @@
 """The entry point of the image: the names of a container in its settings."""
 
 import doctest
+import re
 from pathlib import Path
 
 import pytest
 
 from deploy import entrypoint
 from deploy.entrypoint import fill, missing_files
+from storage_agent.mqtt_topics import template_fault
 
 COMPOSE_1 = ["fog_edge_12.fog_front", "fog_edge_12.fog_internet"]
 COMPOSE_2 = ["fog-edge-12.fog_front", "fog-edge-12.fog_internet"]
@@ -56,6 +58,18 @@ def test_unknown_name_is_an_error(text: str, names: list[str]) -> None:
 @pytest.mark.parametrize("text", ["", "plain", '[{"match": {"group": ["a.b"]}}]', "{A.b}", "{}"])
 def test_other_texts_remain_the_same(text: str) -> None:
     assert fill(text, COMPOSE_1) == text
+
+
+def test_fields_of_templates_of_mqtt_topics_remain_the_same() -> None:
+    fault = template_fault("{}")
+    assert fault is not None
+    fields = re.findall(r"\{\w[\w.]*\}", fault)
+    assert {"{entityID}", "{labels.NAME}"} < set(fields)
+    names = ("line", "line-1", "line_1", "1")
+    fields += [f"{{labels.{name}}}" for name in names]
+    template = "/".join(fields)
+    assert template_fault(template) is None
+    assert fill(template, COMPOSE_1) == template
 
 
 def test_identities_that_settings_name_are_awaited(

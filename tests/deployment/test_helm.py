@@ -46,9 +46,10 @@ THREE_SITES = {
     "settings": {"MISTBOW_LATENESS_MS": 2000},
     "networkPolicy": {"clients": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
 }
-AT_CLOUD = {
+AT_CLOUD: dict[str, Any] = {
     "enabler": {"site": "cloud"},
     "tls": {"enabled": False, "existingSecrets": False},
+    "monitor": {"enabled": True},
 }
 SETTINGS: dict[str, type[CheckedSettings]] = {
     "storage": AgentSettings,
@@ -159,7 +160,8 @@ def made_secrets(values: dict[str, Any], trust: FogTrust) -> list[dict[str, Any]
 
 
 def test_secrets_of_others_learn_that_an_identity_is_revoked(tmp_path: Path) -> None:
-    values, trust, left_out = {**THREE_SITES, **AT_CLOUD}, FogTrust(tmp_path), []
+    values, trust = {**THREE_SITES, **AT_CLOUD}, FogTrust(tmp_path)
+    left_out: list[str] = []
     before = {each["metadata"]["name"] for each in made_secrets(values, trust)}
     stolen = values["sites"][0]["name"]
     FogKeys(tmp_path / "keys").revoke(f"fog-agent-{stolen}")

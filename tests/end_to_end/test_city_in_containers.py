@@ -36,7 +36,7 @@ from tests.support.secret_search import (
     present_in_files,
     present_in_processes,
     secrets_in,
-    secrets_of_image,
+    secrets_of_images,
 )
 
 docker = pytest.importorskip("docker")
@@ -141,11 +141,13 @@ def planted_image(containers: None) -> Iterator[str]:
     images.remove(name)
 
 
-def test_image_contains_no_secrets(planted_image: str) -> None:
-    assert secrets_of_image(planted_image) == sorted((TOKEN, OTHER))
-    assert secrets_of_image(IMAGE) == []
-    history = json.dumps(docker.from_env().images.get(IMAGE).history()).encode()
-    assert present(secrets_in(TRUST.folder), history) == set()
+def test_images_contain_no_secrets(planted_image: str) -> None:
+    assert secrets_of_images(planted_image) == sorted((TOKEN, OTHER))
+    names = [IMAGE, *(name_of_role(IMAGE, role) for role in {*ROLES.values()})]
+    assert secrets_of_images(*names) == []
+    for name in names:
+        history = json.dumps(docker.from_env().images.get(name).history()).encode()
+        assert present(secrets_in(TRUST.folder), history) == set(), name
 
 
 def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedFog) -> None:

@@ -1,11 +1,17 @@
-"""Plain ``docker compose up`` and ``make identities``, as docs/operations.md describes them."""
+"""Plain ``docker compose up`` and ``make identities``, as docs/operations.md describes them.
+
+The ports of the fog are scanned from the network namespaces of its own containers.
+"""
 
 import os
+import re
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,31 +19,56 @@ import pytest
 from analytics.client.enabler import EnablerClient
 from deploy.compose import CORE, find_tool, folder_of
 from fog_emulation.fog_trust import FogTrust
+from fog_emulation.host import in_namespace
 from ignite_server.ports import free_ports
 from tests.support.conditions import eventually
 from tests.support.emulated_fogs import NEED_IMAGE, ROOT
+from tests.support.port_scan import listening_ports, open_endpoints
+
+docker = pytest.importorskip("docker")
 
 pytestmark = NEED_IMAGE
 
 START_S = 300
 INSIGHT = "delays = COMPUTE COUNT(delay, 10 SECONDS) EVERY 5 SECONDS"
+IGNITE_PORTS = {10700, 10800, 10900}
+PUBLISHING = "front"
+"""The network of the published ports."""
 
 
-@pytest.fixture
-def environment(containers: None) -> Iterator[dict[str, str]]:
-    """Yield the environment of a project with a cloud, a region and an edge, removed afterwards."""
-    ports = zip(
-        ("ENABLER_PORT", "CLOUD_PORT", "REGION_PORTS", "EDGE_PORTS"), free_ports(4), strict=True
-    )
-    chosen = {
-        **os.environ,
-        "COMPOSE_PROJECT_NAME": f"mistbow-test-{uuid.uuid4().hex[:8]}",
-        "MISTBOW_REGIONS": "1",
-        "MISTBOW_EDGES": "1",
-        **{f"MISTBOW_{name}": str(port) for name, port in ports},
-    }
-    yield chosen
-    deploy("down", chosen)
+@dataclass(frozen=True)
+class Fog:
+    """A running fog of compose: the environment of its project, and the token of a person."""
+
+    environment: dict[str, str]
+    token: str
+
+    @property
+    def project(self) -> str:
+        return self.environment["COMPOSE_PROJECT_NAME"]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.environment['MISTBOW_ENABLER_PORT']}"
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container: its service, its network namespace, and network -> its address."""
+
+    service: str
+    namespace: Path
+    addresses: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The open ports of a container in a network, as another container in it finds them."""
+
+    network: str
+    scanner: Container
+    target: Container
+    ports: set[int]
 
 
 def deploy(command: str, environment: dict[str, str]) -> None:
@@ -45,21 +76,39 @@ def deploy(command: str, environment: dict[str, str]) -> None:
     subprocess.run(argv, cwd=ROOT, env=environment, check=True)
 
 
-def test_compose_up_and_identities_start_a_fog_with_results(environment: dict[str, str]) -> None:
-    subprocess.run([*find_tool(), "up", "--detach"], cwd=ROOT, env=environment, check=True)
-    deploy("identities", environment)
-    url = f"http://127.0.0.1:{environment['MISTBOW_ENABLER_PORT']}"
-    token = FogTrust(folder_of(environment["COMPOSE_PROJECT_NAME"])).token(CORE, "admin")
-    headers = {"Authorization": f"Bearer {token}"}
+@pytest.fixture(scope="module")
+def fog(containers: None) -> Iterator[Fog]:
+    """Yield a fog with a cloud, a region and an edge, whose workers have announced themselves."""
+    ports = zip(
+        ("ENABLER_PORT", "CLOUD_PORT", "REGION_PORTS", "EDGE_PORTS"), free_ports(4), strict=True
+    )
+    environment = {
+        **os.environ,
+        "COMPOSE_PROJECT_NAME": f"mistbow-test-{uuid.uuid4().hex[:8]}",
+        "MISTBOW_REGIONS": "1",
+        "MISTBOW_EDGES": "1",
+        **{f"MISTBOW_{name}": str(port) for name, port in ports},
+    }
+    try:
+        subprocess.run([*find_tool(), "up", "--detach"], cwd=ROOT, env=environment, check=True)
+        deploy("identities", environment)
+        token = FogTrust(folder_of(environment["COMPOSE_PROJECT_NAME"])).token(CORE, "admin")
+        started = Fog(environment, token)
+        wait_for_workers(started)
+        yield started
+    finally:
+        deploy("down", environment)
 
-    def is_ready() -> bool:
-        try:
-            return httpx.get(f"{url}/readyz", headers=headers).status_code == httpx.codes.OK
-        except httpx.TransportError:
-            return False
 
-    eventually(is_ready, timeout=START_S, what="the enabler is ready", pause=0.5)
-    with closing(EnablerClient(url, token=token)) as enabler:
+def wait_for_workers(fog: Fog) -> None:
+    headers = {"Authorization": f"Bearer {fog.token}"}
+    eventually(
+        lambda: status(f"{fog.url}/readyz", headers=headers) == httpx.codes.OK,
+        timeout=START_S,
+        what="the enabler is ready",
+        pause=0.5,
+    )
+    with closing(EnablerClient(fog.url, token=fog.token)) as enabler:
         workers = {"worker-cloud", "edge-1"}
         eventually(
             lambda: {node.name for node in enabler.fog().nodes} == workers,
@@ -67,6 +116,80 @@ def test_compose_up_and_identities_start_a_fog_with_results(environment: dict[st
             what="the workers have announced themselves",
             pause=0.5,
         )
+
+
+def status(url: str, **arguments: object) -> int:
+    """Return the status of the answer to a GET request; 0 if there is no answer."""
+    try:
+        return httpx.get(url, timeout=5, **arguments).status_code  # type: ignore[arg-type]
+    except httpx.TransportError:
+        return 0
+
+
+@pytest.fixture(scope="module")
+def members(fog: Fog) -> dict[str, Container]:
+    """Return service -> its container, once all of them are healthy."""
+    engine = docker.from_env()
+    of_fog = {"label": f"com.docker.compose.project={fog.project}"}
+
+    def healthy() -> bool:
+        states = [each.attrs["State"] for each in engine.containers.list(filters=of_fog)]
+        return all(state.get("Health", {"Status": "healthy"})["Status"] == "healthy"
+                   for state in states)  # fmt: skip
+
+    eventually(healthy, timeout=START_S, what="all containers are healthy", pause=0.5)
+    found = {}
+    for each in engine.containers.list(filters=of_fog):
+        service = each.labels["com.docker.compose.service"]
+        networks = each.attrs["NetworkSettings"]["Networks"]
+        addresses = {
+            name.removeprefix(f"{fog.project}_"): network["IPAddress"]
+            for name, network in networks.items()
+        }
+        found[service] = Container(
+            service, Path(f"/proc/{each.attrs['State']['Pid']}/ns/net"), addresses
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def scans(members: dict[str, Container]) -> list[Scan]:
+    """Scan each container in each of its networks, from another container in it.
+
+    The scan tries the ports on which a socket in the container listens, and those that are open
+    elsewhere. No other port can accept a connection.
+    """
+    found = []
+    elsewhere = IGNITE_PORTS.union(*documented_ports().values())
+    for target in members.values():
+        with in_namespace(target.namespace):
+            ports = listening_ports() | elsewhere
+        for network in target.addresses.keys() - {PUBLISHING}:
+            scanner = next(
+                each
+                for each in members.values()
+                if each is not target and network in each.addresses
+            )
+            with in_namespace(scanner.namespace):
+                opened = open_endpoints((target.addresses[network], port) for port in ports)
+            found.append(Scan(network, scanner, target, {port for _, port in opened}))
+    return found
+
+
+def documented_ports() -> dict[str, set[int]]:
+    """Return service -> its open ports, as docs/operations.md lists them."""
+    text = (ROOT / "docs" / "operations.md").read_text()
+    _, _, rest = text.partition("| service | open TCP ports |")
+    rows = re.findall(r"^\| (`.+) \| (.+) \|$", rest.partition("\n\n")[0], re.MULTILINE)
+    return {
+        service: {int(port) for port in re.findall(r"\d+", ports)}
+        for services, ports in rows
+        for service in re.findall(r"`(.+?)`", services)
+    }
+
+
+def test_compose_up_and_identities_start_a_fog_with_results(fog: Fog) -> None:
+    with closing(EnablerClient(fog.url, token=fog.token)) as enabler:
         deployment = enabler.submit(INSIGHT).deployment_id
 
         def counts_all_sites() -> bool:
@@ -74,3 +197,56 @@ def test_compose_up_and_identities_start_a_fog_with_results(environment: dict[st
             return any(each.value and not each.missing for each in results)
 
         eventually(counts_all_sites, timeout=START_S, what="a result of all sites", pause=0.5)
+
+
+def test_each_container_has_only_the_documented_ports_open(scans: list[Scan]) -> None:
+    documented = documented_ports()
+    assert {scan.network for scan in scans} == {"internet", "lan-cloud", "street"}
+    assert {scan.target.service for scan in scans} == documented.keys()
+    for scan in scans:
+        place = f"{scan.target.service} in {scan.network}"
+        assert scan.ports == documented[scan.target.service], place
+
+
+def test_each_open_port_requires_a_token(scans: list[Scan]) -> None:
+    wrong = {"Authorization": "Bearer wrong"}
+    with httpx.Client(timeout=10) as client:
+        for scan in scans:
+            for port in scan.ports:
+                url = f"http://{scan.target.addresses[scan.network]}:{port}"
+                with in_namespace(scan.scanner.namespace):
+                    assert client.get(f"{url}/healthz").status_code == httpx.codes.OK
+                    for path in ("/metrics", "/readyz", "/docs"):
+                        for headers in ({}, wrong):
+                            answer = client.get(url + path, headers=headers)
+                            assert answer.status_code == httpx.codes.UNAUTHORIZED, (url, path)
+
+
+def test_ports_of_ignite_and_spark_are_open_to_their_own_container_only(
+    members: dict[str, Container], scans: list[Scan]
+) -> None:
+    documented = documented_ports()
+    for service in ("storage-cloud", "region", "edge", "worker-cloud"):
+        with in_namespace(members[service].namespace):
+            inside = listening_ports() - documented[service]
+        of_ignite = set() if service == "worker-cloud" else IGNITE_PORTS
+        assert inside >= of_ignite, service
+        # Spark chooses its ports.
+        assert bool(inside - IGNITE_PORTS) == (service in ("edge", "worker-cloud")), service
+        for scan in scans:
+            assert scan.target.service != service or not scan.ports & inside, scan.network
+
+
+def test_containers_reach_no_address_of_another_network(members: dict[str, Container]) -> None:
+    documented = documented_ports()
+    for scanner in members.values():
+        foreign = [
+            (address, port)
+            for target in members.values()
+            if target is not scanner
+            for network, address in target.addresses.items()
+            if network == PUBLISHING or network not in scanner.addresses
+            for port in documented[target.service] | IGNITE_PORTS
+        ]
+        with in_namespace(scanner.namespace):
+            assert open_endpoints(foreign) == set(), scanner.service

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from fog_emulation import model
+from fog_emulation.compose_file import parse_compose
 from fog_emulation.plan import plan
 from fog_emulation.timetable import timetable
 from mistbow.errors import InvalidRequestError
@@ -53,8 +54,12 @@ def test_load_reads_whole_city() -> None:
     ("path", "value", "problem"),
     [
         (["nodes", 0, "capabilities", "memory"], "2X", "nodes.0.capabilities.memory: '2X' is no"),
-        (["nodes", 0, "colour"], "red", "nodes.0.colour: Extra inputs"),
-        (["nodes", 0, "capabilities", "processor", "cores"], "2", "processor.cores: Input should"),
+        (["nodes", 0, "colour"], "red", "nodes.0.colour: unknown field"),
+        (
+            ["nodes", 0, "capabilities", "processor", "cores"],
+            "2",
+            "processor.cores: write a whole number",
+        ),
         (
             ["networks", 0, "bidirectional", "bandwidth"],
             "fast",
@@ -70,10 +75,14 @@ def test_load_reads_whole_city() -> None:
             "networks.0.links.0: there is no label in the network net called c",
         ),
         (["topology", 0, "label"], "b", "topology: b is defined 2 times"),
+        (["topology", 0, "replicas"], 3000, "instances; at most 500 are emulated: reduce the repl"),
         (["topology", 0, "node"], "rack", "topology.0.node: there is no node called rack"),
         (["topology", 0, "service"], "db", "topology.0.service: there is no service called db"),
         (["topology", 0, "networks"], ["x"], "topology.0.networks: there is no network called x"),
         (["topology", 0, "label"], "a b", "topology.0.label: String should match"),
+        (["topology", 0, "label"], "b-1", "topology.0.label: b-1 is the name of an instance of b"),
+        (["networks", 0, "bidirectional", "bandwidth"], "0bps", "bandwidth: write a value above 0"),
+        (["topology", 0, "networks"], 5, "topology.0.networks: write a list"),
     ],
 )
 def test_parse_names_location_of_error(path: list[Any], value: Any, problem: str) -> None:
@@ -94,8 +103,8 @@ def test_parse_names_location_of_error(path: list[Any], value: Any, problem: str
         (("a", "network", {"network": "wan", "bidirectional": {}}), "no network of a called wan"),
         (("a", "vertical_scaling", {"cpu": "+1", "memory": "1G"}), "exactly one of cpu and memory"),
         (("a", "vertical_scaling", {"cpu": "-100"}), "-100 would leave nothing"),
-        (("a", "stress", {"cpu": 50, "io": 3, "duration": "1s"}), "parameters.io: Extra inputs"),
-        (("a", "teleport", {}), "does not match any of the expected tags"),
+        (("a", "stress", {"cpu": 50, "io": 3, "duration": "1s"}), "parameters.io: unknown field"),
+        (("a", "teleport", {}), "there is no action teleport; write one of"),
     ],
 )
 def test_parse_checks_actions(action: tuple[str, str, dict[str, Any]], problem: str) -> None:
@@ -103,6 +112,33 @@ def test_parse_checks_actions(action: tuple[str, str, dict[str, Any]], problem: 
     with pytest.raises(InvalidRequestError, match=r"x-fogify\.scenarios\.0\.actions\.0") as refused:
         with_actions((0, label, 1, kind, parameters))
     assert problem in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("services: {a: {image: x}, a: {image: y}}", "the key a is given twice"),
+        ("a: &loop\n  b: [*loop]", "the anchor loop contains itself"),
+        ("a: *none", "undefined alias 'none'"),
+    ],
+)
+def test_parse_refuses_yaml_that_compose_refuses(text: str, problem: str) -> None:
+    with pytest.raises(InvalidRequestError, match=problem):
+        model.parse(text)
+
+
+def test_merged_keys_may_be_given_again() -> None:
+    compose = {**small_city(), "x-a": {"one": 1}}
+    text = yaml.safe_dump(compose) + "x-b: &b {one: 1, two: 2}\nx-c: {<<: *b, two: 3}\nx-d: *b\n"
+    assert model.parse(text) == parsed(compose)
+    assert parse_compose(text)["x-c"] == {"one": 1, "two": 3}
+
+
+def test_load_refuses_a_file_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "fog.yml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidRequestError, match="is not a text in UTF-8"):
+        model.load(file)
 
 
 @pytest.mark.parametrize("text", ["services: {}", "[]", "a: [", ""])
@@ -175,4 +211,4 @@ def test_problem_of_a_file_is_printed_once(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended, exit_on_errors():
         model.load(file)
     text = str(ended.value)
-    assert text.count("Extra inputs") == text.count("String should match") == 1
+    assert text.count("unknown field") == text.count("String should match") == 1

@@ -63,3 +63,37 @@ def test_load_services_rejects_secret_without_file(tmp_path: Path, declared: str
     compose.write_text(f"services: {{web: {{image: any, secrets: [token]}}}}\nsecrets: {declared}")
     with pytest.raises(InvalidRequestError, match="token"):
         load_services(compose)
+
+
+def test_load_services_reads_lists_of_pairs_as_compose(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RATE", "7")
+    monkeypatch.delenv("UNSET", raising=False)
+    compose = tmp_path / "compose.yml"
+    compose.write_text(
+        "services: {web: {image: '$RATE', labels: ['mistbow.site=edge=1'], "
+        "environment: [A=1, RATE, UNSET, B=]}, db: {image: x, environment: {A: 5, B: true, C: }}}"
+    )
+    web, db = load_services(compose).values()
+    assert (web.image, web.labels) == ("7", {"mistbow.site": "edge=1"})
+    assert web.environment == {"A": "1", "RATE": "7", "B": ""}
+    assert db.environment == {"A": "5", "B": "true"}
+
+
+@pytest.mark.parametrize(
+    ("services", "problem"),
+    [
+        ("{web: {image: '${NAME:?name it}'}}", r"\$\{NAME:\?name it\} is not supported"),
+        ("{web: {image: x, environment: abc}}", r"services\.web\.environment: write NAME: VALUE"),
+        ("{web: {image: x, labels: {a: [b]}}}", r"services\.web\.labels: write NAME: VALUE"),
+        ("[web]", "services: write services as NAME: FIELDS"),
+    ],
+)
+def test_load_services_refuses_what_it_cannot_read(
+    services: str, problem: str, tmp_path: Path
+) -> None:
+    compose = tmp_path / "compose.yml"
+    compose.write_text(f"services: {services}")
+    with pytest.raises(InvalidRequestError, match=problem):
+        load_services(compose)

@@ -29,12 +29,13 @@ def test_queue_commands_omit_features_that_kernel_lacks() -> None:
     assert not list(queue_commands("fog0", Shape(), tbf=True, netem=True))
 
 
-def test_loss_rules_order_total_loss_then_peers_then_network() -> None:
+def test_loss_rules_order_total_loss_then_peers_that_run_then_network() -> None:
     addresses = {("b-1", "net"): "10.0.0.3"}
     devices = {"net": "fog0"}
     directions = [
         Direction("net", "a-1", "up", Shape(loss=0.5)),
         Direction("net", "a-1", "up", Shape(loss=0.25), "b-1"),
+        Direction("net", "a-1", "up", Shape(loss=0.25), "stopped-1"),
         Direction("net", "a-1", "down", Shape(loss=1.0)),
         Direction("net", "a-1", "down", Shape(), "b-1"),
     ]

@@ -20,6 +20,15 @@ def test_complete_folder_is_left_alone(jars, monkeypatch):
     assert check_jars(jars, required_jars()) == set()
 
 
+def test_complete_folder_is_only_checked_although_no_lock_can_be_opened_beside_it(jars):
+    (jars.parent / "jars.lock").mkdir()
+    ensure_jars(jars)
+    with (jars / "h2-1.4.197.jar").open("ab") as jar:
+        jar.write(b"!")
+    with pytest.raises(JarError, match="is altered"):
+        ensure_jars(jars)
+
+
 def test_altered_jar_is_refused_by_name(jars):
     with (jars / "h2-1.4.197.jar").open("ab") as jar:
         jar.write(b"!")

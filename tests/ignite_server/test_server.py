@@ -100,5 +100,5 @@ def test_old_java_is_refused(tmp_path, monkeypatch):
 
 def test_absent_java_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(MistbowError, match="no java found in JAVA_HOME"):
+    with pytest.raises(MistbowError, match="no Java was found in JAVA_HOME"):
         find_java()

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import re
 import shlex
 import sys
 import threading
@@ -13,7 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import psutil
 import pytest
+from structlog.testing import capture_logs
 
+from monitoring_agent import metrics
 from monitoring_agent.collectors.host import CPU, TEMPERATURE, HostCollector, Rates
 from monitoring_agent.collectors.interface import make_collectors
 from monitoring_agent.collectors.json_source import JsonCollector
@@ -116,6 +117,64 @@ def test_json_collector_rejects_json_that_is_no_list_of_points(tmp_path, text):
         JsonCollector(str(file)).collect(9)
 
 
+@pytest.mark.parametrize("value", ["null", "NaN", '"x"', "true", "1e999", "1" + "0" * 400])
+def test_json_collector_drops_and_counts_invalid_points_alone(tmp_path, value):
+    file = tmp_path / "points.json"
+    item = '{"metricID":"m","entityID":"e","val":%s}'
+    file.write_text(f'[{item % 1},{{"val":2}},7,{item % value}]')
+    collector = JsonCollector(str(file))
+    with capture_logs() as logs:
+        assert [point.value for point in collector.collect(9)] == [1]
+        assert [point.value for point in collector.collect(10)] == [1]
+    [event] = logs
+    assert (event["event"], event["points"]) == ("source_points_invalid", 3)
+    assert metrics.INVALID_POINTS.labels(collector.name)._value.get() == 6
+
+
+def test_json_collector_converts_texts_and_numbers_as_put_does(tmp_path):
+    file = tmp_path / "points.json"
+    file.write_text('{"monitoring":[{"metricID":"m","entityID":7,"val":"6.5","timestamp":"5"}]}')
+    [point] = JsonCollector(str(file)).collect(9)
+    assert (point.entity, point.value, point.ts) == ("7", 6.5, 5)
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("a.json", "a.json"),
+        ("http://u:secret@h/x", "http://h/x"),
+        ("HTTPS://secret@h:80/x/@y?t=secret", "HTTPS://h:80/x/@y"),
+        ("http://h?a=secret@secret", "http://h"),
+        ("http://u:secret/secret@h/x", "http://…"),
+        ("http://u:secret#secret@h/x", "http://…"),
+        ("http://u@v:secret@[::1]:80/x#secret", "http://[::1]:80/x"),
+        ("exec:/bin/curl -H 'Authorization: Bearer secret' http://u:secret@h", "exec:curl"),
+        ("exec:curl -H 'Authorization: Bearer secret", "exec:curl"),
+        ("exec:TOKEN=secret curl", "exec:TOKEN"),
+        ("exec:", "exec:"),
+    ],
+)
+def test_name_of_a_source_has_no_credentials(source, name):
+    assert JsonCollector(source).name == name
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(
+    "source",
+    [
+        "http://u:secret@127.0.0.1:1/x?t=secret",
+        "http://u:secret/x@127.0.0.1:1/",
+        "exec:false secret",
+        "exec:curl 'secret",
+        "exec:TOKEN=secret curl",
+    ],
+)
+def test_error_of_a_source_has_no_credentials(source):
+    with pytest.raises(SourceError, match="cannot read") as raised:
+        JsonCollector(source).collect(9)
+    assert "secret" not in str(raised.value)
+
+
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("source", ["/nowhere", "exec:false", "http://127.0.0.1:1/"])
 def test_json_collector_reports_an_unavailable_source(source):
@@ -137,15 +196,15 @@ def test_json_collector_reports_an_unavailable_source(source):
 def test_source_without_end_is_refused(source, problem):
     """Its output filled the memory, and a child of its command kept the collector waiting."""
     begin = time.monotonic()
-    with pytest.raises(SourceError, match=re.escape(f"cannot read {source}: {problem}")):
-        read_source(source, 0.2)
+    with pytest.raises(SourceError, match=f"^cannot read name: {problem}$"):
+        read_source(source, "name", 0.2)
     assert time.monotonic() - begin < 10
 
 
 def test_file_that_is_a_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(SourceError, match="it is not a regular file"):
-        read_source(str(tmp_path / "pipe"))
+        read_source(str(tmp_path / "pipe"), "pipe")
 
 
 @pytest.mark.usefixtures("processes")
@@ -167,12 +226,31 @@ def test_answer_without_end_is_refused(pause_s, problem):
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/"
         with pytest.raises(SourceError, match=problem):
-            read_source(f"http://127.0.0.1:{server.server_port}/", 0.2 if pause_s else 10)
+            read_source(url, "name", 0.2 if pause_s else 10)
         server.shutdown()
 
 
+@pytest.mark.usefixtures("processes")
+def test_error_of_an_answer_has_its_status_and_no_credentials():
+    class Missing(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_error(404)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Missing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_port}/x"
+        with pytest.raises(SourceError) as raised:
+            JsonCollector(f"http://u:secret@{address}?t=secret").collect(9)
+        server.shutdown()
+    assert str(raised.value) == f"cannot read http://{address}: the answer has the status 404"
+
+
 def test_make_collectors_adds_the_sources_of_the_settings():
-    settings = MonitorSettings(node="n1", sources="a.json; exec:date ;")
+    settings = MonitorSettings(node="n1", sources="a.json; exec:date ;exec:date -u")
     names = [collector.name for collector in make_collectors(settings)]
-    assert names[:4] == ["host", "processes", "a.json", "exec:date"]
+    assert names[:5] == ["host", "processes", "a.json", "exec:date", "exec:date#2"]

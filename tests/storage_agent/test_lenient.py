@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from mistbow.errors import InvalidRequestError
+from mistbow.http.lenient import convert_items, convert_read
 from mistbow.timestamps import Timestamps
 from storage_agent.http.deletions import DeleteBody, decode_deletion
-from storage_agent.http.lenient import convert_items, convert_read
 from storage_agent.http.points import GetBody, PutBody
 from storage_agent.http.timed_bodies import decode_timed
 

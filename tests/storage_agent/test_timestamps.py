@@ -13,8 +13,8 @@ from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.client.fields import MAX_TIMESTAMP_MS
 from mistbow.errors import InvalidRequestError
+from mistbow.http.lenient import convert_items, convert_read
 from mistbow.timestamps import Timestamps, TimestampUnit, likely_unit
-from storage_agent.http.lenient import convert_items, convert_read
 from storage_agent.http.points import GetBody, PutBody
 from storage_agent.http.timed_bodies import decode_timed
 from storage_agent.ingest.entity_label import EntityLabel

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from ignite_server.ports import LOOPBACK, free_ports
+from mistbow.client import Point
 from mistbow.client.agent import AgentClient
 from suite.settings import StorageSettings
 from tests.support.conditions import eventually
@@ -22,19 +23,17 @@ TOKEN = "made-for-this-test"  # noqa: S105
 
 
 @contextmanager
-def storage(folder):
-    """Run ``mistbow storage``.
+def storage(folder, services="agent,monitor", **variables):
+    """Run ``mistbow storage`` with further environment variables.
 
     Yield its process, the agent's URL, and the list of printed lines.
     """
-    (folder / "token").write_text(TOKEN)
     agent, monitor, ignite, discovery, communication = free_ports(5)
     own = {
         "HOME": str(folder / "home"),
         "JARS": str(StorageSettings().jars_folder.absolute()),
-        "TOKEN_FILE": str(folder / "token"),
         "HOST": "0.0.0.0",  # noqa: S104 - a token is demanded: what is tested
-        "SERVICES": "agent,monitor",
+        "SERVICES": services,
         "NODE": "n1",
         "AGENT_PORT": str(agent),
         "MONITOR_PORT": str(monitor),
@@ -43,9 +42,16 @@ def storage(folder):
         "IGNITE_DISCOVERY_PORT": str(discovery),
         "IGNITE_COMMUNICATION_PORT": str(communication),
     }
+    if "MISTBOW_TOKEN" not in variables:
+        (folder / "token").write_text(TOKEN)
+        own["TOKEN_FILE"] = str(folder / "token")
     process = subprocess.Popen(
         [sys.executable, "-m", "command_line.app", "storage"],
-        env={**os.environ, **{f"MISTBOW_{name}": value for name, value in own.items()}},
+        env={
+            **os.environ,
+            **{f"MISTBOW_{name}": value for name, value in own.items()},
+            **variables,
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -70,6 +76,11 @@ def is_ready(url, token=TOKEN):
     return answer.status_code == 200
 
 
+def ignite_of(process):
+    children = psutil.Process(process.pid).children()
+    return next(each for each in children if "java" in each.name())
+
+
 def test_a_sites_storage_with_a_monitor_serves_by_a_token_starts_again_and_ends_in_order(tmp_path):
     with storage(tmp_path) as (process, url, lines):
         eventually(lambda: is_ready(url), timeout=90, what="the agent is ready")
@@ -80,7 +91,7 @@ def test_a_sites_storage_with_a_monitor_serves_by_a_token_starts_again_and_ends_
 
         parent = psutil.Process(process.pid)
         agent = next(each for each in parent.children() if each.cmdline()[-1] == "storage_agent")
-        ignite = next(each for each in parent.children() if "java" in each.name())
+        ignite = ignite_of(process)
         addresses = {each.laddr.ip for each in ignite.net_connections() if each.status == "LISTEN"}
         assert all(address.removeprefix("::ffff:").startswith("127.") for address in addresses), (
             addresses
@@ -100,6 +111,29 @@ def test_a_sites_storage_with_a_monitor_serves_by_a_token_starts_again_and_ends_
     assert "   agent | " in output
     assert "was stopped by SIGKILL" in output
     assert TOKEN not in output
+
+
+def test_ignite_of_storage_neither_inherits_nor_stores_the_secrets_of_the_environment(tmp_path):
+    [broker] = free_ports(1)
+    secrets = {
+        "MISTBOW_TOKEN": "secret-of-the-fog",
+        "MISTBOW_MQTT_URL": f"mqtt://user:secret-of-the-broker@{LOOPBACK}:{broker}",
+        "AWS_SECRET_ACCESS_KEY": "secret-of-the-cloud",
+    }
+    with storage(tmp_path, "agent", TZ="Asia/Tokyo", **secrets) as (process, url, _):
+        token = secrets["MISTBOW_TOKEN"]
+        eventually(lambda: is_ready(url, token), timeout=90, what="the agent is ready")
+        client = AgentClient(url, token)
+        client.put([Point(metric="m", entity="stored-text", value=1, ts=1)])
+        client.close()
+        environment = ignite_of(process).environ()
+    assert environment["TZ"] == "Asia/Tokyo"
+    assert {"PATH", "MISTBOW_RUN"} <= environment.keys()
+    assert not [value for value in environment.values() if "secret-of" in value]
+    files = [each for each in (tmp_path / "home" / "ignite").rglob("*") if each.is_file()]
+    contents = [each.read_bytes() for each in files]
+    assert any(b"stored-text" in content for content in contents)
+    assert not any(b"secret-of" in content for content in contents)
 
 
 def test_storage_beyond_loopback_without_a_token_is_refused():

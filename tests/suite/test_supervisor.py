@@ -89,6 +89,30 @@ def test_killed_child_starts_again_without_what_it_had_started(keep, tmp_path):
     assert "a was stopped by SIGKILL" in shown(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("inherits", "expected"),
+    [
+        (None, {"NAMED": "1", "OTHER": "2", "ADDED": "3"}),
+        (("NAMED", "UNSET"), {"NAMED": "1", "ADDED": "3"}),
+        ((), {"ADDED": "3"}),
+    ],
+)
+def test_child_inherits_only_the_variables_that_its_declaration_names(
+    keep, tmp_path, monkeypatch, inherits, expected
+):
+    monkeypatch.setenv("NAMED", "1")
+    monkeypatch.setenv("OTHER", "2")
+    argv = (sys.executable, "-c", GRANDCHILD)
+    child_process = keep(
+        Child("heir", argv, lambda: True, {"ADDED": "3"}, patience_s=0.1, inherits=inherits)
+    )
+    eventually(lambda: child_process.pid)
+    environment = psutil.Process(child_process.pid).environ()
+    names = ("NAMED", "OTHER", "ADDED")
+    assert {name: environment[name] for name in names if name in environment} == expected
+    assert environment[VARIABLE] == f"test-{os.getpid()}/heir"
+
+
 def test_child_that_cannot_be_started_is_tried_again(keep, tmp_path):
     program = tmp_path / "late"
     keep(Child("late", (str(program),), lambda: True))

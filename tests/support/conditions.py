@@ -9,19 +9,29 @@ import httpx
 
 T = TypeVar("T")
 _NOT_YET = (AssertionError, OSError, httpx.TransportError)
-_PAUSE = 0.02
+_MIN_PAUSE = 0.02
+_MAX_PAUSE = 0.2
+
+
+def _pause(waited: float) -> float:
+    """Return the time (s) until the next call of a probe after a wait of ``waited`` seconds.
+
+    Frequent calls over many seconds would keep the machine busy with answers to probes.
+    """
+    return min(max(_MIN_PAUSE, waited / 10), _MAX_PAUSE)
 
 
 def eventually(
-    probe: Callable[[], T], *, timeout: float = 30.0, what: str = "", pause: float = _PAUSE
+    probe: Callable[[], T], *, timeout: float = 30.0, what: str = "", pause: float | None = None
 ) -> T:
     """Call ``probe`` until it returns a true value, and return this value.
 
     Fails after ``timeout`` seconds, but calls the probe at least once, also with a timeout of 0. An
     ``AssertionError``, an ``OSError`` or an unanswered request of the probe counts as "not yet".
-    ``pause``: the time (s) between two calls, longer for expensive probes.
+    ``pause``: the time (s) between two calls; None: a tenth of the time waited so far, from 0.02 to
+    0.2.
     """
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
     last: object = None
     while True:
         try:
@@ -31,9 +41,10 @@ def eventually(
             last = value
         except _NOT_YET as error:
             last = error
-        if time.monotonic() >= deadline:
+        waited = time.monotonic() - began
+        if waited >= timeout:
             break
-        time.sleep(pause)
+        time.sleep(_pause(waited) if pause is None else pause)
     raise AssertionError(f"not within {timeout} s: {what or probe}; last: {last!r}")
 
 
@@ -41,7 +52,7 @@ async def aeventually(
     probe: Callable[[], Awaitable[T]], *, timeout: float = 30.0, what: str = ""
 ) -> T:
     """Call and await ``probe`` until it returns a true value; see ``eventually``."""
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
     last: object = None
     while True:
         try:
@@ -51,7 +62,8 @@ async def aeventually(
             last = value
         except _NOT_YET as error:
             last = error
-        if time.monotonic() >= deadline:
+        waited = time.monotonic() - began
+        if waited >= timeout:
             break
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(_pause(waited))
     raise AssertionError(f"not within {timeout} s: {what or probe}; last: {last!r}")

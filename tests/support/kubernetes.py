@@ -1,6 +1,7 @@
 """Helm, built from its Go module, and the schemas of Kubernetes' API, from a package of PyPI.
 
 Both are cached outside the repository, and used without a network from then on.
+``python -m tests.support.kubernetes`` prepares both, which takes minutes.
 """
 
 import json
@@ -8,6 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import zipfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,8 +19,9 @@ import jsonschema_rs
 import pytest
 
 HELM = "helm.sh/helm/v3/cmd/helm@v3.18.6"
+_RELEASE = "1.37.0"
 _SCHEMAS = (
-    "kubernetes-validate==1.37.0 "
+    f"kubernetes-validate=={_RELEASE} "
     "--hash=sha256:85136d018a27b50ec7fc049d902bfa5193f5976807e6c0f408e3ab6fe078cad9\n"
 )
 VERSIONS = ("v1.27.0", "v1.36.0")
@@ -25,6 +29,7 @@ VERSIONS = ("v1.27.0", "v1.36.0")
 
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "mistbow"
 _BUILD_S = 900
+_IN_PACKAGE = "kubernetes_validate/kubernetes-json-schema/"
 _URI = "https://kubernetes.invalid/"
 
 
@@ -39,10 +44,12 @@ def helm() -> str:
     if go is None:
         pytest.skip("neither Helm nor Go is installed")
     built.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "GOBIN": str(built.parent)}
-    done = subprocess.run((go, "install", HELM), env=environment, check=False, timeout=_BUILD_S)
-    if done.returncode != 0:
-        pytest.skip("Helm cannot be built here: its modules are not in reach")
+    with tempfile.TemporaryDirectory(dir=_CACHE) as new:
+        environment = {**os.environ, "GOBIN": new}
+        done = subprocess.run((go, "install", HELM), env=environment, check=False, timeout=_BUILD_S)
+        if done.returncode != 0:
+            pytest.skip("Helm cannot be built here: its modules are not in reach")
+        _move(Path(new) / "helm", built)
     return str(built)
 
 
@@ -66,15 +73,46 @@ def _validator(name: str, version: str) -> Any:
 @cache
 def _schemas() -> Path:
     """Return the folder of the schemas; skip the test if the package cannot be installed."""
-    target = _CACHE / "kubernetes-schemas"
-    folder = target / "kubernetes_validate" / "kubernetes-json-schema"
+    folder = _CACHE / f"kubernetes-schemas-{_RELEASE}-{'-'.join(VERSIONS)}"
     if not folder.exists():
-        target.mkdir(parents=True, exist_ok=True)
-        (target / "requirements.txt").write_text(_SCHEMAS)
-        argv = [sys.executable, "-m", "pip", "install", "--no-deps", "--require-hashes"]
-        argv += ["--disable-pip-version-check", "--target", str(target)]
-        argv += ["-r", str(target / "requirements.txt")]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            pytest.skip(f"the schemas of Kubernetes are not in reach: {done.stderr[-200:]}")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as new:
+            _unpack_schemas(Path(new))
+            _move(Path(new) / "schemas", folder)
     return folder
+
+
+def _move(new: Path, place: Path) -> None:
+    """Move a file or folder to its place, unless another process was faster."""
+    try:
+        new.rename(place)
+    except OSError:
+        if not place.exists():
+            raise
+
+
+def _unpack_schemas(folder: Path) -> None:
+    """Unpack the schemas of ``VERSIONS`` to ``folder/schemas``, without the package's others."""
+    (folder / "requirements.txt").write_text(_SCHEMAS)
+    argv = [sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes"]
+    argv += ["--disable-pip-version-check", "--only-binary=:all:", "--dest", str(folder)]
+    argv += ["-r", str(folder / "requirements.txt")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"the schemas of Kubernetes are not in reach: {done.stderr[-200:]}")
+    [package] = folder.glob("*.whl")
+    with zipfile.ZipFile(package) as files:
+        for name in files.namelist():
+            version, _, schema = name.removeprefix(_IN_PACKAGE).partition("-local-strict/")
+            if version in VERSIONS and schema.endswith(".json"):
+                place = folder / "schemas" / f"{version}-local-strict" / schema
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(files.read(name))
+
+
+if __name__ == "__main__":
+    for prepare in (helm, _schemas):
+        try:
+            prepare()
+        except pytest.skip.Exception as skipped:
+            print(skipped)

@@ -53,9 +53,9 @@ def present_in_processes(secrets: Mapping[str, str], pids: Iterable[int]) -> set
     return present(secrets, b"\n".join(texts))
 
 
-def secrets_of_image(name: str) -> list[str]:
-    """Return the lines of an image's layers and configuration that look like secrets."""
-    with subprocess.Popen(("docker", "save", name), stdout=subprocess.PIPE) as saving:
+def secrets_of_images(*names: str) -> list[str]:
+    """Return the lines of images' layers and configurations that look like secrets."""
+    with subprocess.Popen(("docker", "save", *names), stdout=subprocess.PIPE) as saving:
         lines = lines_like_secrets(saving)
     assert saving.returncode == 0
     return lines

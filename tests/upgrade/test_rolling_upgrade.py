@@ -152,7 +152,7 @@ def _await_results(fog: UpgradedFog, deployment: str, after: int) -> None:
         sites = {str(row.key["entityID"]).partition("-")[0] for row in rows if row.ts > after}
         return sites == set(SITES)
 
-    eventually(found, timeout=_STEP_S, pause=0.2, what=f"results after {after}")
+    eventually(found, timeout=_STEP_S, what=f"results after {after}")
 
 
 def _check_results(fog: UpgradedFog, deployment: str, since: int, end: int) -> int:

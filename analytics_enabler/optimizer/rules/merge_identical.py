@@ -82,7 +82,7 @@ def _shapes(node: Aggregate, since: int) -> Iterator[_Shape]:
     accumulates = node.function in ACCUMULATED or node.points is not msgspec.UNSET
     start = since if accumulates else None
     lengths = (node.size_ms, node.every_ms, node.offset_ms)
-    for source in filter(None, (node.source, node.other)):
+    for source in node.sources:
         yield _Shape(
             source, node.by, *lengths, node.each_point, start, node.at, node.hold_ms, node.points
         )

@@ -57,7 +57,7 @@ def apply(plan: Plan) -> Plan | None:
     pane_by = {window.id: window.pane for window in plan.windows}
     for insight in plan.insights:
         for measure, conditions in _measures(insight):
-            for window in filter(None, (measure.window, measure.other)):
+            for window in measure.windows:
                 needed[pane_by[window]].add(conditions)
     accumulated = {window.pane for window in plan.windows if window.start is not None}
     narrowed = {

@@ -73,7 +73,7 @@ def _misfit(task: Task, node: Node) -> str | None:
     if node.own_site_only and any(site != node.site for site in task.sites):
         return f"the node may not use other sites than {node.site}"
     if node.name in task.avoided:
-        return "the task leaves the node, which has too much to do"
+        return "the task leaves the node, which is a hot spot"
     if node.clock_mhz < task.clock_mhz:
         return f"{task.clock_mhz:g} MHz needed, it has {node.clock_mhz:g}"
     return None

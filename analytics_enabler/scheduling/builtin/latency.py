@@ -77,7 +77,7 @@ class LatencySettings(msgspec.Struct, frozen=True):
     min_gain_ms: Annotated[
         float,
         msgspec.Meta(
-            ge=0, description="the least number of ms by which the path must shrink for a move"
+            ge=0, description="the minimum reduction (ms) of the critical path for a move"
         ),
     ] = MIN_GAIN_MS
 

@@ -25,13 +25,13 @@ TARGET_LOAD = 0.8
 """The load to which fragments leave a hot spot, and the maximum load to which they are added."""
 
 COOL_LOAD = 0.7
-"""The load, with all fragments that have left, below which a node is no hot spot any more."""
+"""The load, with all fragments that have left, below which a node is no longer a hot spot."""
 
 HOT_MS = 10_000
 """The time (ms) above ``HOT_LOAD`` after which a node is a hot spot."""
 
 COOL_MS = 60_000
-"""The time (ms) below ``COOL_LOAD`` after which a node is no hot spot any more."""
+"""The time (ms) below ``COOL_LOAD`` after which a node is no longer a hot spot."""
 
 BLOCK_MS = 300_000
 """The time (ms) for which a fragment stays that no scheduler has placed elsewhere."""

@@ -28,8 +28,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     ``remotely_readable``. ``remote_reader``: a node at another site that reads the data now, and is
     eligible too, since the task was moved there a moment ago.
 
-    ``avoided``: the nodes that do not fit the task, because they have too much to do, and the task
-    leaves them.
+    ``avoided``: the nodes that do not fit the task, because they are hot spots, and the task leaves
+    them.
 
     ``sites``: the sites whose streams the task reads or writes. A node that may use its own site
     only does not fit a task of other sites.

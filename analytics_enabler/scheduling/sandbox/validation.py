@@ -48,7 +48,7 @@ def _invalid_assignment(assignment: Assignment, task: Task, fog: Fog) -> str | N
         return f"the node's share must be above 0 and at most 1 (got {assignment.share})"
     if not 0 <= assignment.checked <= 1:
         return f"the share of checked points must be from 0 to 1 (got {assignment.checked})"
-    # A scheduler may leave a task on a node with too much to do.
+    # A scheduler may leave a task on a hot spot.
     reason = ineligibility(task, node, fog)
     return reason and ineligibility(msgspec.structs.replace(task, avoided=()), node, fog)
 

@@ -37,9 +37,9 @@ Bound = tuple[BoundValue, list[BoundCondition]]
 class LatestPoints:
     """Binds insights whose COMPUTE has only the name of an attribute or of a stream.
 
-    The conditions decide of which points: of the first metric in WHEN or ALLOW, or else of the
-    first metric that an INSIGHT there reads. The insight has a value for each key of these
-    insights.
+    The conditions determine the points: those of the first metric in WHEN or ALLOW, or else those
+    of the first metric that an INSIGHT in WHEN or ALLOW reads. The insight then has a value for
+    each key of this INSIGHT.
     """
 
     binder: ValueBinder
@@ -128,9 +128,9 @@ class LatestPoints:
     def _compared_with_numbers(
         self, conditions: Sequence[ast.Condition], scope: ValueScope
     ) -> Iterator[str]:
-        """Yield the names that are compared with numbers and are no known attributes.
+        """Yield the unknown names that are compared with numbers.
 
-        A stream has points of a metric, so that such a name is a metric without points yet.
+        A stream contains points of a metric, so such a name is a metric without points yet.
         """
         for node in (node for each in conditions for node in walk(each)):
             if not isinstance(node, ast.Compare):

@@ -82,7 +82,7 @@ class InsightTable:
             diagnostics.error(
                 head(insight.span, len(insight.name)),
                 "the insights to which this text refers have over "
-                f"{MAX_NODES_OF_REFERENCES:,} parts",
+                f"{MAX_NODES_OF_REFERENCES:,} expression nodes",
                 "Refer to smaller insights, or submit the insights in several texts.",
             )
             return dict.fromkeys(symbols)
@@ -267,7 +267,7 @@ def _words(ticks: Ticks) -> str:
 def _report_size(insight: ast.InsightStatement, diagnostics: Diagnostics) -> None:
     diagnostics.error(
         head(insight.span, len(insight.name)),
-        f"`{insight.name}` and the insights it refers to have over {MAX_NODES:,} parts "
-        f"or {MAX_DEPTH} levels",
+        f"`{insight.name}` and the insights it refers to have over {MAX_NODES:,} expression "
+        f"nodes or {MAX_DEPTH} levels",
         "Refer to fewer insights, or to insights that have fewer references.",
     )

@@ -160,9 +160,7 @@ def _roots(definition: Definition) -> list[Expression]:
 def _children(node: Expression) -> Iterator[Expression]:
     yield from children(node)
     if isinstance(node, PlanAggregate):
-        for source in (node.source, node.other):
-            if source is not None and source.predicate is not None:
-                yield source.predicate
+        yield from (each.predicate for each in node.sources if each.predicate is not None)
 
 
 def _keys_of(expression: Expression) -> frozenset[str]:

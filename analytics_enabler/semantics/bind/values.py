@@ -280,7 +280,8 @@ class ValueBinder:
         if isinstance(symbol, AttributeFunction):
             self.diagnostics.error(
                 head(call.span, len(call.function)),
-                f"{call.function} derives from attributes of points, and is no value of a metric",
+                f"{call.function} derives from attributes of points, and is not a value of a "
+                "metric",
                 f'Write it in a condition, as in `WHEN {call.function}(…) == "…"`.',
             )
             return unresolved(call)

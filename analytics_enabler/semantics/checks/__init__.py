@@ -7,8 +7,8 @@ from analytics_enabler.semantics.checks.attributes import check_attributes
 from analytics_enabler.semantics.checks.compared_values import check_compared_values
 from analytics_enabler.semantics.checks.context import Context
 from analytics_enabler.semantics.checks.feeds import check_feed
+from analytics_enabler.semantics.checks.gauges import check_latest_of_several, check_sums_of_gauges
 from analytics_enabler.semantics.checks.keys import check_keys
-from analytics_enabler.semantics.checks.levels import check_latest_of_several, check_sums_of_levels
 from analytics_enabler.semantics.checks.point_spans import check_point_spans
 from analytics_enabler.semantics.checks.positions import check_geohashes, check_positions
 from analytics_enabler.semantics.checks.reads import check_points, check_reads
@@ -42,7 +42,7 @@ CHECKS: tuple[Callable[[BoundInsight, Context], Iterator[Diagnostic]], ...] = (
     check_positions,
     check_geohashes,
     check_latest_of_several,
-    check_sums_of_levels,
+    check_sums_of_gauges,
 )
 
 

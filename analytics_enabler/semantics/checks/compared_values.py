@@ -74,7 +74,7 @@ def _check_entities(source: PointSource, context: Context) -> Iterator[Diagnosti
     listed = " or ".join(f"`{entity}`" for entity in source.entities[:_MAX_SHOWN])
     yield warning(
         source.span,
-        f"no recent point of `{source.metric}` is one of the entity {listed}; {values_seen(seen)}",
+        f"no recent point of `{source.metric}` belongs to the entity {listed}; {values_seen(seen)}",
         _hint(source.entities[0], seen, context.suggestions),
     )
 

@@ -5,7 +5,7 @@ In a plan, each WHEN repeats the value that it restricts, so a short text can ha
 
 from collections.abc import Iterator
 
-from analytics_enabler.limits import MAX_PARTS
+from analytics_enabler.limits import MAX_PLAN_NODES
 from analytics_enabler.semantics.bind.bound_tree import (
     BoundInsight,
     BoundInsightReference,
@@ -27,11 +27,11 @@ def check_size(insight: BoundInsight, _context: Context) -> Iterator[Diagnostic]
     value = _size(insight.value, 1)
     whole = value + _size(insight.when, value)
     # A long list is as long in the text: the bound of the text applies to it.
-    if whole > MAX_PARTS and whole > 4 * extent(insight.syntax, whole)[0]:
+    if whole > MAX_PLAN_NODES and whole > 4 * extent(insight.syntax, whole)[0]:
         yield error(
             insight.head,
-            f"`{insight.syntax.name}` has a plan of over {MAX_PARTS:,} parts: each WHEN repeats "
-            "the complete value that it restricts",
+            f"`{insight.syntax.name}` has a plan of over {MAX_PLAN_NODES:,} expression nodes: each "
+            "WHEN repeats the complete value that it restricts",
             "Nest fewer WHENs, or join their conditions by AND.",
         )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from analytics.plan.functions import ACCUMULATED, UserOperator, spec_of
-from analytics_enabler.limits import MAX_PARTS
+from analytics_enabler.limits import MAX_PLAN_NODES
 from analytics_enabler.semantics.bind.bound_tree import (
     BoundAggregation,
     BoundInsight,
@@ -110,9 +110,9 @@ def _check_length(node: BoundTickSeries, trigger: Trigger) -> Iterator[Diagnosti
     if trigger.every_ms is None:
         return
     count = series_ticks(window.millis if window else None, trigger.every_ms)
-    parts = count * sum(1 for each in walk(node) if isinstance(each, PointSource))
+    reads = count * sum(1 for each in walk(node) if isinstance(each, PointSource))
     span = node.call.span if window is None else window.span
-    if count > MAX_TICKS or parts > MAX_PARTS or count * trigger.every_ms > MAX_MS:
+    if count > MAX_TICKS or reads > MAX_PLAN_NODES or count * trigger.every_ms > MAX_MS:
         yield error(
             span,
             f"{_name(node)} would read the values of {count:,} ticks, and at most {MAX_TICKS:,} "

@@ -62,9 +62,9 @@ def check_unknown_attributes(insight: BoundInsight, context: Context) -> Iterato
 
 
 def _reads(insight: BoundInsight) -> dict[tuple[str, str], tuple[str, ast.Span]]:
-    """Return (metric, attribute) -> (its name in the text, its first place).
+    """Return (metric, attribute) -> (the name of the attribute in the text, its first place).
 
-    The attributes are those in conditions on points, and those at latest points.
+    The result contains the attributes in conditions on points, and the attributes of latest points.
     """
     first: dict[tuple[str, str], tuple[str, ast.Span]] = {}
     for source in insight.sources:

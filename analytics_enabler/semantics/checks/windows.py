@@ -110,7 +110,7 @@ def _check_panes(
     limit_ms = MAX_MS if daily and pane_ms >= _MINUTE_MS else MAX_PANES * pane_ms
     if size_ms <= limit_ms:
         return
-    message = f"the greatest common step of {window} and EVERY is {in_words(pane_ms)}"
+    message = f"the greatest common divisor of {window} and EVERY is {in_words(pane_ms)}"
     if trigger.each_point:
         message = f"at points, {window} is evaluated in steps of {in_words(pane_ms)}"
         hint = hint_at_points(size_ms)

@@ -27,7 +27,7 @@ class KnownNames:
 def has_bare_names(statements: Collection[ast.Statement]) -> bool:
     """Return whether the attributes of points can decide what a bare name in a condition means.
 
-    So it is in comparisons of bare names by ``==`` or ``!=``, and in ALLOW.
+    They decide it in comparisons of bare names by ``==`` or ``!=``, and in ALLOW.
     """
     return any(
         isinstance(option, ast.Allow)

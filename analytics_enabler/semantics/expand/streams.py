@@ -95,7 +95,8 @@ class StreamDefinitions:
             return False
         diagnostics.error(
             head(insight.span, len(insight.name)),
-            f"the streams in the FROMs of this text have over {MAX_NODES_OF_STREAMS:,} parts",
+            "the streams in the FROMs of this text have over "
+            f"{MAX_NODES_OF_STREAMS:,} expression nodes",
             "Name fewer values in the streams, or submit the insights in several texts.",
         )
         return True

@@ -56,9 +56,10 @@ class Substitution:
         if expansion.exhausted or too_much or depth > MAX_DEPTH:
             self._diagnostics.error(
                 head(insight.span, len(insight.name)),
-                f"the calls in `{insight.name}` expand to over {MAX_NODES:,} parts "
+                f"the calls in `{insight.name}` expand to over {MAX_NODES:,} expression nodes "
                 f"or {MAX_DEPTH} levels",
-                f"Nest fewer calls; all calls of a text may expand to {MAX_TOTAL_NODES:,} parts.",
+                "Nest fewer calls; all calls of a text may expand to "
+                f"{MAX_TOTAL_NODES:,} expression nodes.",
             )
             return None
         return expanded

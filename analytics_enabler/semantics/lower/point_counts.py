@@ -40,7 +40,7 @@ def _sources(expressions: Sequence[Expression], keys: tuple[str, ...]) -> Iterat
     """Yield the source of each aggregate that has no offset and whose keys include ``keys``."""
     for node in (node for root in expressions for node in walk(root)):
         if isinstance(node, Aggregate) and not node.offset_ms and set(keys) <= set(node.by):
-            yield from filter(None, (node.source, node.other))
+            yield from node.sources
 
 
 def _union(sources: list[Source]) -> Source:

@@ -55,7 +55,7 @@ class SlidingWindows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selected:
-    """The wanted values of a window, ascending; ``count``: the number of all values in it."""
+    """The selected values of a window, ascending; ``count``: the number of all its values."""
 
     count: int
     values: Floats
@@ -75,7 +75,7 @@ class RankSelector:
         self._stored = 0 if blocks is None else blocks.count
 
     def select(self, windows: SlidingWindows, ranks: Ranks) -> list[Selected]:
-        """Return the values of the wanted ranks of each window."""
+        """Return the values of the requested ranks of each window."""
         ts = self._present.ts
         first = np.searchsorted(ts, windows.starts, side="right")
         after = np.searchsorted(ts, windows.ends, side="right")
@@ -124,10 +124,11 @@ def _is_inside(late: TimedValues, windows: SlidingWindows, number: int) -> npt.N
 
 
 def _group_length(first: Integers, after: Integers) -> int:
-    """Return the number of windows to answer together.
+    """Return the number of windows in the next group.
 
-    Each group costs a pass over its core, and each window a pass over the loose points of its
-    group. So these are about as many as the square root of the core.
+    Each group costs a pass over its core, and each window costs a pass over the loose points of its
+    group. So a group has at most about as many loose points as the square root of the number of
+    points in its core.
     """
     most = _MIN_LOOSE + math.isqrt(int(after[0] - first[0]))
     loose = (first - first[0]) + (after - after[0])

@@ -36,7 +36,7 @@ class WindowOrder:
     def select(
         self, keys: Sequence[str], times: Integers, ticks: Integers, ranks: Ranks
     ) -> list[Selected]:
-        """Return the values of the wanted ranks in the window that ends at each time (ms) of a key.
+        """Return the values of certain ranks in the window that ends at each time (ms) of a key.
 
         ``ticks``: the ticks (ms) at which the windows are evaluated.
         """

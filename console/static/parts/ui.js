@@ -45,7 +45,7 @@ const MEANINGS = {
   submitted: "The insight is stored, and not placed yet.",
   placing: "No worker can run the insight now.",
   lagging: "The results are late.",
-  degraded: "Results continue without the points of some sites.",
+  degraded: "Results continue without the points of some sites, or at a site that is cut off.",
   shed: "An overloaded worker has stopped the insight until there is capacity again.",
   failed: "The query failed several times in a row; the worker retries.",
   paused: "A request has paused the deployment.",

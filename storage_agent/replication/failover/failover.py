@@ -21,7 +21,7 @@ from mistbow.errors import (
 from mistbow.fabric import Site
 from mistbow.streams.schemas import RAW
 from mistbow.streams.wire import Chunk
-from storage_agent.http.points import GetBody
+from storage_agent.http.points import GetBody, QueryBody
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.facts import published_series
 from storage_agent.membership.network import post_request
@@ -325,7 +325,7 @@ class FailoverReader:
         if follower == self._membership.site:
             return await self.read(request)
         call = post_request(follower, "/replication/get", msgspec.json.encode(request))
-        return await (await self._membership.network.send(call)).read()
+        return await self._membership.network.read(call)
 
     async def _answer(
         self, replica: Replica, body: GetBody, requested: _Requested, aggregate: bool
@@ -338,8 +338,12 @@ class FailoverReader:
 
 
 @dataclass(frozen=True, slots=True)
-class GetFailover:
-    """Answers a /get with ``body`` from replicas; implements ``SiteFailover``."""
+class ReadFailover:
+    """Answers a /get or a /query with ``body`` from replicas; implements ``SiteFailover``.
+
+    The answer to a /get has the items of the replicas; the answer to a /query is their merged
+    aggregate state.
+    """
 
     reader: FailoverReader
     body: GetBody
@@ -350,37 +354,18 @@ class GetFailover:
         Returns None if this site stores no recent replica.
         """
         answer = await self.reader.answer_nearby(site, self.body)
-        return None if answer is None else _encode_items(answer)
+        return None if answer is None else self._encode(answer)
 
     async def answer_instead(self, site: Site, reason: str) -> bytes:
         """Return the JSON answer from replicas in place of ``site``.
 
         ``reason``: why ``site`` did not answer.
         """
-        return _encode_items(await self.reader.answer_instead(site, self.body, reason))
+        return self._encode(await self.reader.answer_instead(site, self.body, reason))
 
-
-@dataclass(frozen=True, slots=True)
-class QueryFailover:
-    """Answers a /query with ``body`` by aggregating replicas; implements ``SiteFailover``."""
-
-    reader: FailoverReader
-    body: GetBody
-
-    async def answer_nearby(self, site: Site) -> bytes | None:
-        """Return the aggregate state (JSON) of a recent replica of ``site`` that this site stores.
-
-        Returns None if this site stores no recent replica.
-        """
-        answer = await self.reader.answer_nearby(site, self.body)
-        return None if answer is None else _merge_states(answer)
-
-    async def answer_instead(self, site: Site, reason: str) -> bytes:
-        """Return the aggregate state (JSON) of replicas in place of ``site``.
-
-        ``reason``: why ``site`` did not answer.
-        """
-        return _merge_states(await self.reader.answer_instead(site, self.body, reason))
+    def _encode(self, answer: FailoverAnswer) -> bytes:
+        is_query = isinstance(self.body, QueryBody)
+        return _merge_states(answer) if is_query else _encode_items(answer)
 
 
 def _describe_missing(left: _Requested, requested: _Requested, has_incomplete: bool) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -25,6 +26,7 @@ from mistbow.streams.models import (
     StreamInfo,
 )
 from mistbow.streams.schemas import METADATA, POINTS, RAW
+from mistbow.streams.wire import read_schema
 from mistbow.telemetry import get_logger
 from storage_agent.decay import DecayingCount
 from storage_agent.membership.fabric_membership import FabricMembership
@@ -32,7 +34,12 @@ from storage_agent.membership.facts import REPLICAS
 from storage_agent.membership.journal import STORE
 from storage_agent.membership.network import PeerRequest
 from storage_agent.membership.peer_streams import fetch, follow_chunks, follow_while_reachable
-from storage_agent.replication.facts import copies_of, replaces, replica_stream_name
+from storage_agent.replication.facts import (
+    MAX_COPIES,
+    copies_of,
+    replaces,
+    replica_stream_name,
+)
 from storage_agent.replication.follower.replica import (
     FOLLOWING,
     WAITING,
@@ -47,6 +54,10 @@ log = get_logger(__name__)
 
 _INTERVAL_S = 0.5
 _PAUSED_S = 5.0
+_MAKE_S = 2.0
+"""The time (s) of a round after which it creates no further replica of the same source."""
+
+_MAX_SCHEMA_BYTES = 8 * 2**20
 _DISK_FULL = "too little free space on the disk"
 _MISSED_DELETIONS = (
     "the source has dropped tombstones that the replica needs; withdraw the copy and request it "
@@ -63,7 +74,7 @@ class Follower:
     """Creates, updates and deletes the replicas at this site, and publishes facts about them.
 
     ``home``: a folder on the disk that stores the replicas. ``min_free``: while the disk has fewer
-    free bytes, replicas receive no rows. ``replaces``: see ``History``.
+    free bytes, no replica is created, and replicas receive no rows. ``replaces``: see ``History``.
     """
 
     def __init__(
@@ -84,6 +95,9 @@ class Follower:
         self._replicas: dict[_Key, Replica] = {}
         self._reads: dict[_Key, DecayingCount] = {}
         self._following: dict[_Key, asyncio.Task[None]] = {}
+        # The copies whose replicas failed with an unexpected error, which was logged.
+        self._failed: set[_Key] = set()
+        self._excessive: set[str] = set()
         # Taken to make or to delete replicas.
         self._changing = asyncio.Lock()
 
@@ -189,6 +203,7 @@ class Follower:
             self._publish()
 
     async def _reconcile(self, desired: dict[_Key, Copy]) -> None:
+        self._failed &= desired.keys()
         for key, replica in list(self._replicas.items()):
             if key not in desired:
                 await self._stop(key)
@@ -196,21 +211,15 @@ class Follower:
                     # A refused stream cannot be deleted now; the other replicas go on.
                     with contextlib.suppress(LostDataError):
                         await self._delete(key, replica)
+        starting: dict[str, list[Copy]] = {}
         for (source, copy_id), copy in desired.items():
             # A deleted replica of an unreachable site is not created again.
             is_possible = (source, copy_id) in self._replicas or self._membership.peers.reachable(
                 source
             )
             if is_possible and (source, copy_id) not in self._following:
-                try:
-                    self._start(await self._make(source, copy))
-                except MistbowError as error:
-                    log.info(
-                        "replica_unavailable",
-                        source=source,
-                        stream=copy.stream,
-                        error=error.message,
-                    )
+                starting.setdefault(source, []).append(copy)
+        await asyncio.gather(*(self._start_all(*each) for each in starting.items()))
         await self._delete_half_made(desired)
 
     async def _delete_half_made(self, desired: dict[_Key, Copy]) -> None:
@@ -239,6 +248,37 @@ class Follower:
         if (following := self._following.pop(key, None)) is not None:
             await cancel_and_wait([following])
 
+    async def _start_all(self, source: str, copies: list[Copy]) -> None:
+        """Create the replicas of copies of one source, and follow it; the next round goes on."""
+        end = time.monotonic() + _MAKE_S
+        for copy in copies:
+            if time.monotonic() > end:
+                return
+            await self._try_start(source, copy)
+
+    async def _try_start(self, source: str, copy: Copy) -> None:
+        """Create the replica of a copy and follow its source; log an error, and do not raise it.
+
+        The source may have been stolen: it must not stop the replicas of other sites.
+        """
+        key = source, copy.id
+        try:
+            self._start(await self._make(source, copy))
+        except MistbowError as error:
+            log.info("replica_unavailable", source=source, stream=copy.stream, error=error.message)
+        except Exception as error:
+            if key not in self._failed:  # the next rounds fail too
+                log.error(
+                    "replica_failed",
+                    source=source,
+                    copy=copy.id,
+                    stream=copy.stream,
+                    exc_info=error,
+                )
+            self._failed.add(key)
+        else:
+            self._failed.discard(key)
+
     def _start(self, replica: Replica) -> None:
         following = follow_while_reachable(
             self._membership.peers,
@@ -250,12 +290,26 @@ class Follower:
         self._following[replica.source, replica.copy.id] = task
 
     def _desired(self) -> dict[_Key, Copy]:
-        return {
-            (peer.site, copy.id): copy
-            for peer in self._membership.peers
-            for copy in copies_of(self._membership.facts_of(peer.site))
-            if copy.target == self._membership.site
-        }
+        """Return the copies whose target is this site, of each source at most ``MAX_COPIES``.
+
+        Copies with a replica come first, so that an excess of copies deletes no replica; then the
+        published order decides.
+        """
+        desired: dict[_Key, Copy] = {}
+        for peer in self._membership.peers:
+            of_peer = {
+                (peer.site, copy.id): copy
+                for copy in copies_of(self._membership.facts_of(peer.site))
+                if copy.target == self._membership.site
+            }
+            present = [key for key in of_peer if key in self._replicas]
+            new = [key for key in of_peer if key not in self._replicas]
+            accepted = present + new[: max(0, MAX_COPIES - len(present))]
+            desired |= {key: of_peer[key] for key in accepted}
+            if len(accepted) < len(of_peer) and peer.site not in self._excessive:
+                self._excessive.add(peer.site)
+                log.warning("copies_ignored", source=peer.site, copies=len(of_peer), max=MAX_COPIES)
+        return desired
 
     def _is_withdrawn(self, replica: Replica) -> bool:
         """Return whether the source of a replica has withdrawn the copy of the replica.
@@ -285,6 +339,8 @@ class Follower:
         if (source, copy.id) not in self._replicas:
             if self._streams is None:
                 raise UnavailableError("the agent is starting")
+            if self.free_bytes() < self._min_free:
+                raise UnavailableError(_DISK_FULL)
             name = replica_stream_name(source, copy)
             await self._streams.create(name, await self._fetch_schema(source, copy))
             stream = await self._streams.get(name)
@@ -298,15 +354,8 @@ class Follower:
             return POINTS
         # An answer without rows begins with the schema nevertheless.
         target = f"/streams/{quote(copy.stream)}?site={source}&from=0&to=0".encode()
-        answer = await self._membership.network.send(PeerRequest(source, "GET", target))
-        try:
-            with pa.ipc.open_stream(await answer.read()) as reader:
-                return reader.schema
-        except pa.ArrowException as error:
-            # The source may have been stolen: it must not stop the replicas of other sites.
-            raise UnavailableError(
-                f"the site {source} answers with an invalid schema of {copy.stream}: {error}"
-            ) from error
+        call = PeerRequest(source, "GET", target)
+        return read_schema(await self._membership.network.read(call, _MAX_SCHEMA_BYTES))
 
     async def _follow(self, replica: Replica, on_chunk: Callable[[], None]) -> None:
         network, source, copy = self._membership.network, replica.source, replica.copy

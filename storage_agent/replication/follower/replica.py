@@ -16,10 +16,11 @@ from mistbow.client.operation_model import Copy
 from mistbow.clock import Clock
 from mistbow.errors import UnavailableError
 from mistbow.streams.schemas import METADATA
-from mistbow.streams.wire import Chunk
+from mistbow.streams.wire import MAX_INT64, Chunk
 from storage_agent.membership.journal import STORE
-from storage_agent.replication.source.deletions import DeletionNotice
+from storage_agent.replication.source.deletions import DeletionNotice, decode_notice
 from storage_agent.request_key import RequestKey
+from storage_agent.streams.conform import conform_received
 from storage_agent.streams.segments import empty_batch
 from storage_agent.streams.state import State
 from storage_agent.streams.streams import REPLICA_PREFIX, Stream
@@ -139,8 +140,10 @@ class Replica:
         """Adapt the replica to the present stream of its source, before following the stream.
 
         ``store``: the name of the source's store. ``first``, ``head``: the first position and the
-        head of the stream.
+        head of the stream. Raises ``UnavailableError`` if these are no positions.
         """
+        _check_position(first)
+        _check_position(head)
         changes: dict[str, Any] = {}
         position = self.position
         if self.store != store:
@@ -161,18 +164,21 @@ class Replica:
     async def add(self, chunk: Chunk) -> None:
         """Store the rows of a chunk exactly once, or apply the deletions in the chunk.
 
-        Raises ``UnavailableError`` if the caller must read the source again from ``position``.
+        Raises ``UnavailableError`` if the caller must read the source again from ``position``, and,
+        without storing anything, if the stream cannot store the chunk.
         """
         if chunk.note:
-            await self._apply(msgspec.json.decode(chunk.note, type=DeletionNotice))
+            await self._apply(decode_notice(chunk.note, self._stream.log.schema))
             return
         log = self._stream.log
         reached = int(self._attribute(_BASE, 0)) + chunk.position.next
-        if chunk.rows.num_rows:
+        _check_position(reached)
+        rows = conform_received(chunk.rows, log.schema)
+        if rows.num_rows:
             # If an append was stored although it seemed to fail, this key finds it, however many
             # rows it had: then the log's frontier is the position to go on from.
             key = RequestKey(f"replica-{log.frontier}")
-            await self._stream.writer.append(chunk.rows, epoch=log.epoch, key=key, frontier=reached)
+            await self._stream.writer.append(rows, epoch=log.epoch, key=key, frontier=reached)
             if log.frontier != reached:
                 raise UnavailableError(
                     "an append that had timed out was stored; the later rows are requested again"
@@ -251,6 +257,12 @@ async def record_loss(stream: Stream) -> None:
 
     # Not by the stream's writer, which refuses writes until the loss is accepted.
     await stream.log.state.update(lost)
+
+
+def _check_position(position: int) -> None:
+    """Raise ``UnavailableError`` if a number of a source is no position; the source may lie."""
+    if not 0 <= position <= MAX_INT64:
+        raise UnavailableError("the source states a position below 0, or above 2^63 - 1")
 
 
 def is_half_made(stream: Stream) -> bool:

@@ -70,7 +70,7 @@ def read_replica_points(
     points. Raises a ``MistbowError`` if the target does not answer or refuses the request.
     """
     body = msgspec.json.encode(request)
-    return network.chunks(post_request(target, "/replication/points", body))
+    return network.chunks(post_request(target, "/replication/points", body), follows=False)
 
 
 class ReplicaServer:

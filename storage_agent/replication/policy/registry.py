@@ -23,7 +23,8 @@ def load(name: str) -> Policy:
     if len(found) != 1:
         names = ", ".join(sorted({*_BUILT_IN, *entry_points(group=GROUP).names}))
         raise InvalidRequestError(
-            f"{len(found)} packages provide the replication policy {name!r}; exactly one must",
+            f"MISTBOW_REPLICATION_POLICY: {len(found)} packages provide the replication policy "
+            f"{name!r}; exactly one must",
             hint=f"The installed replication policies: {names}.",
         )
     (entry,) = found.values()

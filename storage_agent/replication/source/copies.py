@@ -10,6 +10,7 @@ from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, Not
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.facts import COPIES
 from storage_agent.replication.facts import (
+    MAX_COPIES,
     content_id,
     copies_of,
     replaces,
@@ -31,7 +32,6 @@ from storage_agent.replication.source.requests import (
 from storage_agent.streams.manifest import Tombstone
 from storage_agent.streams.streams import Streams
 
-_MAX_COPIES = 200
 _MAX_NAME_LENGTH = 100
 
 
@@ -286,9 +286,9 @@ class Copies:
                 f"stream: the name {request.stream} is too long for a replica",
                 hint=f"The replica's name {name} may have {_MAX_NAME_LENGTH} characters at most.",
             )
-        if len(self._copies) >= _MAX_COPIES:
+        if len(self._copies) >= MAX_COPIES:
             raise ConflictError(
-                f"the maximum of {_MAX_COPIES} copies is reached",
+                f"the maximum of {MAX_COPIES} copies is reached",
                 hint="Withdraw copies that are no longer needed.",
             )
 

@@ -6,7 +6,8 @@ from itertools import takewhile
 import msgspec
 import pyarrow as pa
 
-from mistbow.streams.wire import Chunk, Position
+from mistbow.errors import UnavailableError
+from mistbow.streams.wire import MAX_INT64, Chunk, Position
 from storage_agent.streams.manifest import Manifest, Tombstone
 from storage_agent.streams.segments import empty_batch
 
@@ -24,6 +25,31 @@ class DeletionNotice(
     last: int
     deletions: tuple[Tombstone, ...] = ()
     was_incomplete: bool = False
+
+
+_NOTICE = msgspec.json.Decoder(DeletionNotice)
+
+
+def decode_notice(note: str, schema: pa.Schema) -> DeletionNotice:
+    """Return the notice that a source has sent; ``schema``: that of the replica's stream.
+
+    Raises ``UnavailableError`` if the notice is malformed, or has deletions that the stream cannot
+    store: a stolen site may send any notice, and this agent could not read it at its next start.
+    """
+    try:
+        notice = _NOTICE.decode(note)
+    except msgspec.MsgspecError as error:
+        raise UnavailableError(f"the source sent a malformed notice: {error}") from error
+    numbers = [notice.last]
+    for each in notice.deletions:
+        numbers += [each.min_ts or 0, each.max_ts or 0]
+        arities = {len(key) for key in each.keys}
+        has_columns = arities <= {len(each.columns)} and 0 not in arities
+        if not (has_columns and set(each.columns) <= set(schema.names)):
+            raise UnavailableError("the source sent a deletion whose keys do not fit its stream")
+    if not all(-MAX_INT64 <= number <= MAX_INT64 for number in numbers):
+        raise UnavailableError("the source sent a deletion with an impossible number or time")
+    return notice
 
 
 async def interleave_deletions(

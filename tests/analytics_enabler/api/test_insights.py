@@ -134,8 +134,11 @@ def test_api_accepts_bodies_of_the_specification(enabler_url: str) -> None:
     location = f"{insights}/{answer.json()['deployment_id']}"
     assert httpx.put(location, json={"queries": TWO}).json()["insights"] == ["cpu_now", "cpu_peak"]
     assert httpx.get(location).json()["queries"] == TWO
-    refused = httpx.delete(f"{location}?dry_run=true")
-    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_request")
+    for method, path in (("DELETE", ""), ("PUT", ""), ("POST", "/pause"), ("POST", "/resume")):
+        refused = httpx.request(
+            method, f"{location}{path}?dry_run=true", content=QUERY, headers=text
+        )
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_request")
     assert httpx.get(location).json()["queries"] == TWO
     assert httpx.delete(location).status_code == 204
     assert httpx.get(location).status_code == 404
@@ -211,7 +214,7 @@ def test_check_warns_of_the_value_of_one_of_several_entities(
         return [problem.message for problem in problems]
 
     warning = (
-        "`api.riders` without a function is the newest value of a single entity, and there are 2 "
+        "`api.riders` without a function is the latest value of a single entity, and there are 2 "
         "with `line=7`"
     )
     # The enabler remembers the metrics and the points for some seconds.
@@ -284,8 +287,8 @@ BAD = [
     (b"a = COMPUTE AVG(x) EVERY 99999999999999999999 s", TEXT, 400, "invalid_query"),
     (b"a" * 1_000_001, TEXT, 413, "too_large"),
     (b"a" * 10_000_000, TEXT, 413, "too_large"),
-    (QUERY.encode(), {"Content-Type": "application/xml"}, 400, "invalid_request"),
-    (QUERY.encode(), {}, 400, "invalid_request"),
+    (QUERY.encode(), {"Content-Type": "application/xml"}, 415, "unsupported"),
+    (QUERY.encode(), {}, 415, "unsupported"),
 ]
 
 

@@ -24,25 +24,10 @@ from analytics_enabler.fabric_view import FabricView
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.domains import Selector
 from mistbow.fabric import Enabler, Fabric, Site
-from tests.analytics_enabler.support import deployment
+from tests.analytics_enabler.support import MemoryJournal, deployment
 
 START = 1_795_000_000_000
 REFUSAL = MoveRefusal(at=START, why="full", site="hub", generation=1, epoch=1, is_absent=True)
-
-
-class MemoryJournal:
-    """A journal in memory; no other enabler writes it."""
-
-    def __init__(self, *stored: tuple[str, Any]) -> None:
-        self._unread = list(stored)
-
-    async def unread(self) -> list[tuple[str, Any]]:
-        """Return the stored events once."""
-        unread, self._unread = self._unread, []
-        return unread
-
-    async def append(self, key: str, event: Any, at: int) -> None:
-        """Accept an event."""
 
 
 @dataclass

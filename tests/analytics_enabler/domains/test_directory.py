@@ -103,7 +103,7 @@ def test_active_enabler_is_reachable_and_has_the_greatest_lease() -> None:
 def test_name_of_a_domain_is_short_and_plain() -> None:
     assert check_domain("north-1") == "north-1"
     for name in ("", "North", "a.b", "-a", "a" * 25):
-        with pytest.raises(ValueError, match="no name of a domain"):
+        with pytest.raises(ValueError, match="is not a valid name of a domain"):
             check_domain(name)
 
 
@@ -124,3 +124,20 @@ def test_enabler_of_an_edge_is_not_active_in_the_domain_of_the_core() -> None:
     active = found.active("all")
     assert active is not None
     assert active.site == "c"
+
+
+def test_standby_with_other_sites_is_a_warning() -> None:
+    def enabler(*sites: str) -> Enabler:
+        return Enabler(domain="north", url="http://b:8000", sites=Selector(sites=sites))
+
+    def warnings(rival: Enabler) -> list[str]:
+        fabric = Fabric(site="a", sites=(site("a"), site("b", rival), site("c", region="north")))
+        own = Selector(sites=("b",), labels={"region": "north"})
+        return directory(fabric, "north", own).warnings()
+
+    assert warnings(enabler("b", "c")) == []
+    [warning] = warnings(enabler("b"))
+    assert warning.startswith(
+        "the enabler at the site b has other sites in the domain north (b) than this one (b, c): "
+        "give both the same MISTBOW_DOMAIN_SITES"
+    )

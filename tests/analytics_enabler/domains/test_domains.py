@@ -6,6 +6,7 @@ import pytest
 
 from analytics.insight_models import DeploymentStatus
 from analytics.plan.fragments import Merge, Partial, Whole
+from analytics.plan.orders import Lease, order_of
 from analytics_enabler.domains.role import GRACE_S
 from mistbow.client.agent import AgentClient
 from mistbow.errors import (
@@ -13,6 +14,7 @@ from mistbow.errors import (
     InvalidQueryError,
     NotFoundError,
     PreconditionFailedError,
+    ReusedKeyError,
     UnavailableError,
 )
 from mistbow.streams.events import events_of
@@ -134,6 +136,12 @@ def test_standby_takes_over_when_a_site_is_gone_and_the_former_one_stands_by(
     eventually(lambda: "mean" in insights(fog.b))
     eventually(lambda: mean in ids(second))
     assert fog.enablers(fog.b)["b", "all"].generation > former.generation
+    # The decisions of the lost site are there, and the one to take over.
+    kinds = [each.kind for each in second.decisions(mean)]
+    assert kinds[:2] == ["deployment_submitted", "fragment_placed"]
+    took_over = [each for each in second.decisions() if each.kind == "enabler_took_over"]
+    assert [each.subject for each in took_over] == ["all"]
+    assert "at the site b has taken over" in took_over[0].what
     eventually(lambda: {each.target.site for each in merges(fog.b)} == {"b"})
     low = second.submit(LOW).deployment_id
 
@@ -152,6 +160,7 @@ def test_deployments_of_both_sides_of_a_split_survive(fog: DomainFog) -> None:
     fog.wait_for(fog.b, {("a", "all"): True})
     at_b = fog.b.start_enabler()
     fog.wait_for(fog.b, {("a", "all"): True, ("b", "all"): False})
+    eventually(lambda: copied(fog.b) == {mean}, what="the standby has copied the deployment")
     fog.cut()
     fog.wait_for(fog.b, {("b", "all"): True})
     peak = at_a.submit(PEAK).deployment_id
@@ -227,6 +236,9 @@ def test_deployment_belongs_to_the_smallest_domain_with_all_sources(fog: DomainF
     assert {fog.b.worker.statuses[each].domain for each in wholes} == {"north"}
     assert (len(fog.a.worker.started), len(fog.b.worker.started)) == started
     assert everywhere.explain(AT_B).groups[0].fragments[0].worker == "at-b"
+    followed = region.events(insights=[both])
+    problem = next(each for each in followed if each.name == "problem")
+    assert "belongs to the domain all: follow its results at http" in problem.data["message"]
     with pytest.raises(ConflictError, match="outside the domain north"):
         region.amend(here, AT_BOTH)
     with pytest.raises(PreconditionFailedError):
@@ -270,16 +282,44 @@ def test_region_that_is_cut_off_rules_itself(fog: DomainFog, seconds: int) -> No
     fog.heal()
     wait_for_deployments(everywhere, mean, here)
     wait_for_deployments(region, mean, here)
-    alone = region.results(here).results
     eventually(
-        lambda: (
-            [each.ts for each in everywhere.results(here).results] == [each.ts for each in alone]
-        ),
+        lambda: everywhere.results(here).results == region.results(here).results,
         what="the enabler of all sites shows the results",
     )
     started = [each.id for each in fog.b.worker.started if each.id.startswith("site-b")]
     assert len(started) == 1
     assert started[0] in fog.b.worker.fragments
+
+
+def test_enabler_outranks_a_lease_that_nobody_has_any_more(fog: DomainFog) -> None:
+    """The enabler with this lease has left for good, and the clock of its site was ahead."""
+    enabler = fog.a.start_enabler()
+    fog.wait_for(fog.a, {("a", "all"): True})
+    former = Lease(fog.enablers(fog.a)["a", "all"].generation + 10**6, 1)
+    for site in (fog.a, fog.b):
+        site.worker.obey("all", order_of(former, [], frozenset()))
+    enabler.submit(MEAN)
+    eventually(lambda: all_run(fog, 3), timeout=60, what="the workers obey the enabler")
+    eventually(lambda: fog.enablers(fog.a)["a", "all"].generation > former.generation)
+
+
+def test_repeated_submission_finds_its_deployment_in_another_domain(fog: DomainFog) -> None:
+    everywhere = fog.a.start_enabler()
+    # The enabler of the region is away.
+    first = everywhere.submit(AT_B, idempotency_key="once").deployment_id
+    fog.wait_for(fog.b, {("a", "all"): True})
+    region = fog.b.start_enabler("north", "b")
+    for site in (fog.a, fog.b):
+        fog.wait_for(site, {("a", "all"): True, ("b", "north"): True})
+    # An enabler reads the fabric every half second.
+    other = submitted(everywhere, AT_B, "north")
+    eventually(lambda: domains(region, first) == ["all"])
+    for enabler in (region, everywhere):
+        assert enabler.submit(AT_B, idempotency_key="once").deployment_id == first
+        assert sorted(each.deployment_id for each in region.list()) == sorted([first, other])
+    assert domains(region, first) == ["all"]
+    with pytest.raises(ReusedKeyError):
+        region.submit(MEAN, idempotency_key="once")
 
 
 def test_lone_region_refuses_what_it_cannot_read(fog: DomainFog) -> None:

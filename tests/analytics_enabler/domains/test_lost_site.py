@@ -26,6 +26,9 @@ from tests.support.services import Service
 MEAN = "mean = COMPUTE AVG(cpu, 4 s) BY entityID EVERY 1 s"
 PEAK = "peak = COMPUTE MAX(cpu, 4 s) BY entityID WHEN site == 'b' EVERY 1 s"
 
+ENDS = ("fragment_stopped", "fragment_moved")
+"""The kinds of decisions that end a fragment on a worker."""
+
 
 @dataclass
 class Machine:
@@ -243,6 +246,7 @@ def test_lost_site_costs_no_result(machines: dict[str, Machine], seconds: int) -
         agents = {site: client(AgentClient, site, "agent") for site in "ab"}
         workers = [client(WorkerClient, site, "worker") for site in "ab"]
         at_a, at_b = (client(EnablerClient, site, "all") for site in "ab")
+        north = client(EnablerClient, "b", "north")
         eventually(
             lambda: active_site(agents["b"]) == "a", timeout=30, what="the first enabler rules"
         )
@@ -255,6 +259,7 @@ def test_lost_site_costs_no_result(machines: dict[str, Machine], seconds: int) -
                 timeout=90,
                 what="both run",
             )
+            began = time.time_ns() // 1_000_000
             batches: dict[str, int] = {}
 
             def nothing_stops() -> None:
@@ -263,6 +268,8 @@ def test_lost_site_costs_no_result(machines: dict[str, Machine], seconds: int) -
                 batches.update(now)
 
             run_for(seconds, nothing_stops)
+            decided = [*at_a.decisions(since=began), *north.decisions(since=began)]
+            assert [each for each in decided if each.kind in ENDS] == []
             killed, at = time.monotonic(), time.time_ns() // 1_000_000
             machines["a"].kill()
             eventually(lambda: active_site(agents["b"]) == "b", timeout=30, what="it takes over")

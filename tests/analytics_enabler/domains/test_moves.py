@@ -282,7 +282,7 @@ def test_refused_move_is_shown_and_repeated_only_after_a_change(
         assert "(409): 2 insights would run; the maximum is 1" in refusal_of(region, here)
         error = region.show(here).error or ""
         assert "the domain all does not take over the deployment" in error
-        assert "asked again once the deployment is amended" in error
+        assert "The move is tried again when the deployment is amended" in error
         moving = [DecisionKind.DEPLOYMENT_MOVING, DecisionKind.DEPLOYMENT_REFUSED]
         assert kinds(region, here)[-2:] == moving
         checks = count_checks(monkeypatch)

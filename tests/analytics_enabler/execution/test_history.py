@@ -150,3 +150,11 @@ def test_lasting_conditions_are_recorded_once_and_their_end_too(scene: Scene) ->
     assert scene.observe({ALL: {}}, only_cloud) == []
     (returned,) = scene.observe({ALL: {}})
     assert returned.kind == "worker_returned"
+
+
+def test_changes_by_another_enabler_are_not_recorded_again(scene: Scene) -> None:
+    scene.observe({ALL: {"merge": "a"}})
+    scene.history.forget()
+    # Meanwhile, the other enabler has moved the merge, and the worker a has left.
+    scene.history.begin({ALL: {"merge": "b"}})
+    assert scene.observe({ALL: {"merge": "b"}}, ObservedWorkers({"b": "edge"})) == []

@@ -53,6 +53,10 @@ CASES = [
     (GroupFacts(desired=FRAGMENT), State.SUBMITTED, None),
     (GroupFacts(desired=FRAGMENT, is_refused=True), State.PLACING, None),
     (replace(RUNNING, is_lost=True), State.PLACING, None),
+    # The site is cut off, and its worker may go on alone.
+    (replace(RUNNING, is_lost=True, status=None, unreachable=MISSING), State.DEGRADED, 7),
+    (replace(RUNNING, unreachable=MISSING), State.DEGRADED, 7),
+    (GroupFacts(desired=FRAGMENT, is_refused=True, unreachable=MISSING), State.PLACING, None),
     (replace(RUNNING, status=None), State.STARTING, None),
     (replace(RUNNING, status=status(active=None, state="starting")), State.STARTING, None),
     (STARTING, State.STARTING, None),

@@ -52,9 +52,14 @@ GOLDEN = [
         "options of the insight.",
     ),
     (
-        outages.lost_worker("edge-a"),
-        "the worker edge-a is lost: it sends no announcements, or its site is unreachable. The "
-        "enabler places its fragments on another worker, or on this worker when it returns.",
+        outages.late_panes("edge", SINCE),
+        f"the panes of the site edge are late {AT}: its worker starts or lags, or the link to it "
+        "is slow. Results lack its points, and are corrected when the panes arrive.",
+    ),
+    (
+        outages.lost_worker("edge-a", SINCE),
+        f"the worker edge-a is lost {AT}: it sends no announcements, or its site is unreachable. "
+        "The enabler places its fragments on another worker, or on this worker when it returns.",
     ),
     (
         outages.silent_worker(WORKER, SINCE, AWAY),
@@ -120,7 +125,7 @@ GOLDEN = [
     (
         outages.failed_scheduler("fair", SINCE, "no answer within 5 s"),
         f"the scheduler fair fails {AT}: no answer within 5 s. Running fragments stay where they "
-        "are, and the enabler asks the scheduler again when insights or workers change, and after "
+        "are, and the enabler calls the scheduler again when insights or workers change, and after "
         "60 s.",
     ),
     (

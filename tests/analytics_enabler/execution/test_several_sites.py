@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from analytics.client.enabler import EnablerClient
-from analytics.insight_models import Accepted
+from analytics.insight_models import Accepted, DeploymentStatus
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
 from ignite_server.ports import free_ports
 from ignite_server.server import IgniteServer
@@ -99,9 +99,12 @@ class TwoSites:
 
 
 def lifecycle(enabler: EnablerClient, deployment_id: str) -> str:
-    state = enabler.show(deployment_id).lifecycle
-    assert state is not None
-    return state.state
+    return lifecycle_of(enabler.show(deployment_id))
+
+
+def lifecycle_of(deployment: DeploymentStatus) -> str:
+    assert deployment.lifecycle is not None
+    return deployment.lifecycle.state
 
 
 def _waited(probe):  # type: ignore[no-untyped-def]
@@ -321,19 +324,35 @@ def test_error_names_the_unreachable_site_and_what_happens_there(fog: TwoSites) 
             assert shown.insights[0].error == shown.error
         # While the site is only suspected, the answers of its worker still count.
         shown = eventually(
-            lambda: (
-                found if (found := enabler.show(here)).status == "waiting for a worker" else None
-            )
+            lambda: found if lifecycle_of(found := enabler.show(here)) == "degraded" else None
         )
-        assert shown.status_since is not None
-        assert lifecycle(enabler, here) == "placing"
         assert lifecycle(enabler, mean) == "degraded"
-        ((missing,),) = (each.missing_sites for each in enabler.show(mean).insights)
-        assert (missing.site, missing.since is None) == ("edge", False)
-        assert missing.why.startswith("the site edge is unreachable: its agent does not answer")
+        for cut_off in (shown, enabler.show(mean)):
+            assert cut_off.lifecycle is not None
+            assert cut_off.lifecycle.since is not None
+            ((missing,),) = (each.missing_sites for each in cut_off.insights)
+            assert (missing.site, missing.since is None) == ("edge", False)
+            assert missing.why.startswith("the site edge is unreachable: its agent does not answer")
         assert enabler.show(mean).status == "running"
         kinds = {each.subject: each.kind for each in enabler.decisions()}
         assert kinds["edge"] == "site_missing"
+
+
+def test_error_names_a_site_whose_panes_are_late(fog: TwoSites) -> None:
+    fog.workers["edge-a"].hold_queries()
+    fog.start("cloud-a", "edge-a")
+    with fog.enabler() as enabler:
+        mean = enabler.submit(MEAN).deployment_id
+
+        def is_late() -> bool:
+            (insight,) = enabler.show(mean).insights
+            assert "the panes of the site edge are late since 20" in (insight.error or "")
+            assert [each.site for each in insight.missing_sites] == ["edge"]
+            return True
+
+        eventually(is_late, timeout=60, what="the late site is named")
+        fog.workers["edge-a"].release_queries()
+        eventually(lambda: enabler.show(mean).error is None, timeout=60, what="it is there")
 
 
 def test_ended_insight_is_computed_until_no_site_is_missing(fog: TwoSites) -> None:

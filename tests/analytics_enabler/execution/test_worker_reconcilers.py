@@ -9,7 +9,7 @@ import pytest
 
 from analytics.client.worker import AsyncWorkerClient
 from analytics.plan.fragments import Fragment
-from analytics.plan.orders import Lease
+from analytics.plan.orders import Lease, Order, OrderAnswer
 from analytics.plan.status import FragmentStatus
 from analytics_enabler.execution.worker_reconcilers import (
     DesiredFragments,
@@ -20,7 +20,7 @@ from analytics_enabler.fragments import WHOLE, whole
 from analytics_enabler.groups import Group
 from mistbow.clock import system_clock
 from mistbow.domains import DEFAULT_DOMAIN
-from mistbow.errors import StartingError, UnavailableError
+from mistbow.errors import FencedError, StartingError, UnavailableError
 from mistbow.fabric import Worker
 from mistbow.failure_detector import Liveness
 from mistbow.name_resolver import UnresolvedNameError
@@ -75,6 +75,8 @@ class ScriptedWorker(AsyncWorkerClient):
         super().__init__("http://127.0.0.1:1", attempts=1)
         self.error = error
         self.calls = 0
+        self.lease: Lease | None = None
+        """The lease of another enabler, which the worker obeys; None: it obeys every order."""
 
     async def list(self) -> list[FragmentStatus]:
         """Return no fragments, or raise the error."""
@@ -84,6 +86,13 @@ class ScriptedWorker(AsyncWorkerClient):
         if self.error is not None:
             raise UnavailableError("the worker does not answer") from self.error
         return []
+
+    async def obey(self, domain: str, order: Order) -> OrderAnswer:
+        """Run nothing, or refuse an order under a lesser lease."""
+        self.calls += 1
+        if self.lease is not None:
+            raise FencedError("outdated", details=msgspec.to_builtins(self.lease))
+        return OrderAnswer(fragments=[])
 
 
 class ManualSeconds:
@@ -175,6 +184,19 @@ async def test_silent_worker_is_dead_only_if_it_does_not_announce_itself_either(
         await wait_for_calls(client, 2)
         assert reconciler.liveness is Liveness.ALIVE
         assert reconciler.outage is None
+
+
+@pytest.mark.integration  # it waits for repeated calls
+async def test_lease_that_the_worker_obeys_is_known_while_it_refuses_orders() -> None:
+    client = ScriptedWorker(None)
+    client.lease = Lease(9, 3)
+    async with reconciler_of(client, ManualSeconds()) as reconciler:
+        reconciler.set_desired(DesiredFragments({FRAGMENT.id: FRAGMENT}))
+        await wait_for_calls(client, 4)
+        assert reconciler.obeyed == Lease(9, 3)
+        client.lease = None
+        await wait_for_calls(client, 4)
+        assert reconciler.obeyed is None
 
 
 @pytest.mark.integration  # it starts reconcilers, which call the worker

@@ -40,6 +40,11 @@ class EventReader:
             if event.event in names:
                 return json.loads(event.data)
 
+    def wait_for_end(self) -> None:
+        """Wait until the service has ended the stream."""
+        while self._events.get(timeout=LIMIT_S) is not None:
+            pass
+
     def results(self, number: int) -> list[dict[str, Any]]:
         """Return the next results, at least ``number`` of them."""
         found: list[dict[str, Any]] = []

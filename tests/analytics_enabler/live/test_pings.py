@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from analytics_enabler.api import events as events_module
+from analytics_enabler.domains.proxy import DomainProxy
 from analytics_enabler.live.events import CursorClock
 from analytics_enabler.live.result_hub import ResultHub
 from analytics_enabler.live.topic_hub import TopicHub
@@ -60,9 +61,10 @@ class SlowTopic:
 
 async def test_client_receives_pings_while_its_topics_are_read() -> None:
     clock = CursorClock()
-    hub, no_results = TopicHub({"slow": SlowTopic()}, clock), cast(ResultHub, None)
+    hub = TopicHub({"slow": SlowTopic()}, clock)
+    no_results, no_domains = cast(ResultHub, None), cast(DomainProxy, None)
     caller = Caller("viewer", frozenset({"read"}))
-    stream = events_module._Stream(no_results, hub, clock, caller)
+    stream = events_module._Stream(no_results, hub, clock, no_domains, caller)
     names: list[bytes] = []
     async with aclosing(stream.events(["slow"], [], None)) as events:
         async for event in events:

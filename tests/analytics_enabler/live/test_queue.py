@@ -3,6 +3,7 @@
 import pytest
 
 from analytics_enabler.live.events import (
+    MAX_MISSED_BYTES,
     MAX_QUEUED_BYTES,
     MAX_QUEUED_EVENTS,
     Changes,
@@ -45,6 +46,27 @@ async def test_reading_client_never_reaches_the_limit() -> None:
     assert not queue.is_closed
 
 
+@pytest.mark.parametrize("size", [MAX_QUEUED_BYTES + 1, 3 * MAX_QUEUED_BYTES])
+async def test_empty_queue_accepts_an_event_above_the_limit(size: int) -> None:
+    queue = EventQueue()
+    queue.release()
+    for _ in range(2):
+        queue.put(b"x" * size)
+        assert len(await queue.get(1) or b"") == size
+    assert not queue.is_closed
+    queue.put(b"x" * size)
+    queue.put(b"x")
+    assert queue.is_closed
+
+
+async def test_missed_results_leave_room_for_other_events() -> None:
+    queue = EventQueue()
+    assert queue.has_room(MAX_MISSED_BYTES)
+    queue.put_first(b"x")
+    assert not queue.has_room(MAX_MISSED_BYTES)
+    assert queue.has_room(MAX_MISSED_BYTES - 1)
+
+
 async def test_held_events_of_slow_start_are_bounded() -> None:
     queue = EventQueue()
     for _ in range(MAX_QUEUED_EVENTS + 1):
@@ -66,8 +88,8 @@ def test_cursor_never_goes_back() -> None:
 
 
 def test_results_are_sent_alone_or_in_batches() -> None:
-    assert encode_results([], 7) == b""
-    assert encode_results([b"{}"], 7) == b"event: result\nid: 7\ndata: {}\n\n"
+    assert encode_results([], 7) == []
+    assert encode_results([b"{}"], 7) == [b"event: result\nid: 7\ndata: {}\n\n"]
     many = encode_results([b"{}"] * (MAX_BATCH + 1), 7)
-    assert many.count(b"event: results\nid: 7\n") == 2
+    assert [each.count(b"event: results\nid: 7\n") for each in many] == [1, 1]
     assert encode_event("x", b"{}", 7).endswith(b"\n\n")

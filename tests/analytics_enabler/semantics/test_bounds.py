@@ -133,7 +133,10 @@ def test_size_of_expanded_streams_is_bounded() -> None:
     fits = MAX_NODES_OF_STREAMS // 1000
     assert check(stream + ";".join(insights[:fits])).ok
     (problem,) = check(stream + ";".join(insights)).problems
-    assert problem.message == "the streams in the FROMs of this text have over 100,000 parts"
+    assert (
+        problem.message
+        == "the streams in the FROMs of this text have over 100,000 expression nodes"
+    )
 
 
 def test_size_of_references_is_bounded() -> None:
@@ -142,7 +145,10 @@ def test_size_of_references_is_bounded() -> None:
     fits = MAX_NODES_OF_REFERENCES // 1000
     assert check(sums + ";".join(insights[:fits])).ok
     (problem,) = check(sums + ";".join(insights)).problems
-    assert problem.message == "the insights to which this text refers have over 100,000 parts"
+    assert (
+        problem.message
+        == "the insights to which this text refers have over 100,000 expression nodes"
+    )
 
 
 def test_allow_of_many_terms_restricts_the_source() -> None:
@@ -187,4 +193,4 @@ def test_size_of_nested_conditions_is_bounded(inner: str) -> None:
 
     assert not problems(5)
     (message,) = problems(30)
-    assert message.startswith("`a` has a plan of over 10,000 parts")
+    assert message.startswith("`a` has a plan of over 10,000 expression nodes")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -16,12 +17,21 @@ from analytics_worker.evaluate.insight_values import INSIGHT_VALUES
 from analytics_worker.evaluate.results import as_results
 from analytics_worker.late_data import corrector as corrector_module
 from analytics_worker.late_data.corrector import Corrector
+from analytics_worker.merge.decisions import (
+    Forgotten,
+    Late,
+    LateSpan,
+    Left,
+    SiteDecision,
+    row_of,
+)
 from analytics_worker.spark.library import SparkLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
+from mistbow.errors import UnavailableError
 from mistbow.streams.results import current_results
-from mistbow.streams.schemas import EVENTS, RAW, RESULT_ROWS
+from mistbow.streams.schemas import EVENTS, PANES, RAW, RESULT_ROWS
 from tests.support.conditions import eventually
 
 WINDOWS = (Window(id="w", pane="p", size_ms=1000, every_ms=1000),)
@@ -48,6 +58,20 @@ class UnansweredLibrary(SparkLibrary):
         empty = {"insight": "slow", "key": "", "ts": 0, "revision": 0, "computed_at": 0}
         unanswered = {**empty, "missing": "MEAN 1.0: the operator gave no answer within 2 s"}
         return pa.concat_tables([others, pa.Table.from_pylist([unanswered], RESULT_ROWS)])
+
+
+class CutClient(AgentClient):
+    """A client of an agent for which the stream ``cut`` is at a site that does not answer.
+
+    An empty name: all sites answer.
+    """
+
+    cut = ""
+
+    def info(self, stream: str) -> Any:
+        if stream == self.cut:
+            raise UnavailableError("the site far does not answer")
+        return super().info(stream)
 
 
 def store(agent: AgentClient, target: str, epoch: int, *rows: tuple[str, int, float]) -> None:
@@ -126,6 +150,98 @@ def test_late_rows_of_a_removed_insight_do_not_block_the_corrections_of_a_merge(
     assert current(agent, target) == {("kept", tick, 2.0)}
     assert corrector.correcting == corrector.ticks_due == {}
     assert not corrector.step(EVER)
+
+
+def merge_of_two_sites(
+    agent: AgentClient, target: str, name: str, ticks: range, late: tuple[int, ...]
+) -> Merge:
+    """Return a merge whose sites ``n1`` and ``far`` have stored a pane (sum 2) at each tick (ms).
+
+    The panes of ``n1`` at the ticks ``late`` were late; ``far`` left before the last one of these.
+    """
+    sources = (
+        StreamLocation("n1", f"panes/{name}.n1"),
+        StreamLocation("n1", f"panes/{name}.far", origin="far"),
+    )
+    sums = {"count": 1, "sum": 2.0, "min": 2.0, "max": 2.0}
+    rows = [{"pane": "p", "key": "{}", "ts": tick, "due": tick, **sums} for tick in ticks]
+    for source in sources:
+        agent.create_stream(source.stream, PANES)
+        epoch = agent.claim(source.stream).epoch
+        agent.append(source.stream, pa.Table.from_pylist(rows, PANES), epoch=epoch)
+        attributes = {"begin": ticks.start - 2000}
+        agent.advance(source.stream, epoch, frontier=ticks[-1], attributes=attributes)
+    decisions = StreamLocation("n1", f"decisions/{name}")
+    agent.create_stream(decisions.stream, EVENTS)
+    epoch = agent.claim(decisions.stream).epoch
+    spans = [Late((LateSpan("p", tick, tick, tick + 1),)) for tick in late]
+    made = [
+        *(SiteDecision(tick, "n1", span) for tick, span in zip(late[:-1], spans, strict=False)),
+        SiteDecision(late[-1] - 500, "far", Left()),
+        SiteDecision(late[-1], "n1", spans[-1]),
+    ]
+    for decision in made:
+        agent.append(decisions.stream, row_of(decision), epoch=epoch)
+    plan = fragment(target, ticks.start - 1, "i").plan
+    return Merge(
+        id=name,
+        sources=sources,
+        target=StreamLocation("n1", target),
+        decisions=decisions,
+        plan=plan,
+    )
+
+
+def test_correction_waits_only_at_ticks_at_which_a_silent_site_was_present(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    first = system_clock() // 1000 * 1000 - 30_000
+    ticks = range(first, first + 6000, 1000)
+    merge = merge_of_two_sites(agent, target, "waits", ticks, (ticks[3], ticks[4]))
+    store(agent, target, epoch, *(("i", tick, 7.0) for tick in ticks))
+    client = CutClient(agent.url)
+    client.cut = "panes/waits.far"
+    corrector = Corrector(SparkLibrary(spark, client.url), client)
+    corrector.begin(merge, epoch)
+    for _ in range(2):
+        corrector.step(EVER)
+        assert current(agent, target) == {
+            ("i", tick, 2.0 if tick == ticks[4] else 7.0) for tick in ticks
+        }
+    assert corrector.ticks_due == {"i": 1}
+    assert corrector.corrected_until <= ticks[3]
+    assert agent.info(target).attributes.get("decided", 0) == 0, "it would not be read again"
+    client.cut = ""
+    assert corrector.step(EVER)
+    assert not corrector.step(EVER)
+    values = {ticks[3]: 4.0, ticks[4]: 2.0}
+    assert current(agent, target) == {("i", tick, values.get(tick, 7.0)) for tick in ticks}
+    assert corrector.ticks_due == {}
+    assert corrector.corrected_until > ticks[4]
+    assert agent.info(target).attributes["decided"] > 2
+    client.close()
+
+
+def test_result_with_points_of_a_removed_site_is_not_corrected(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    first = system_clock() // 1000 * 1000 - 30_000
+    ticks = range(first, first + 6000, 1000)
+    merge = merge_of_two_sites(agent, target, "removed", ticks, (ticks[3], ticks[4]))
+    decisions = merge.decisions.stream
+    forgotten = SiteDecision(ticks[4] + 500, "far", Forgotten())
+    agent.append(decisions, row_of(forgotten), epoch=agent.claim(decisions).epoch)
+    store(agent, target, epoch, *(("i", tick, 7.0) for tick in ticks))
+    client = CutClient(agent.url)
+    corrector = Corrector(SparkLibrary(spark, client.url), client)
+    corrector.begin(msgspec.structs.replace(merge, sources=merge.sources[:1]), epoch)
+    assert corrector.step(EVER)
+    rows = current_results(agent.read(target).table).to_pylist()
+    assert {(row["ts"], row["value"], row["missing"]) for row in rows} == {
+        (tick, *((2.0, "far") if tick == ticks[4] else (7.0, None))) for tick in ticks
+    }
+    assert not corrector.step(EVER)
+    client.close()
 
 
 def test_correction_is_due_from_the_arrival_of_a_late_point_until_results_have_it(

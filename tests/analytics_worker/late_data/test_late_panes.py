@@ -66,6 +66,17 @@ def test_gap_is_corrected_once_the_site_has_joined(agent: AgentClient) -> None:
     assert finder.scan(50_000) is None
 
 
+def test_gap_of_a_new_site_without_points_begins_where_results_name_the_site(
+    agent: AgentClient,
+) -> None:
+    decisions = Decisions(agent)
+    decisions.add(0, "n1", Left(named_after=20_000))
+    decisions.add(40_000, "n1", Joined())
+    found = decisions.finder().scan(40_000)
+    assert found is not None
+    assert found[0] == {"i": [TickSpan(25_000, 40_000)]}
+
+
 def test_gap_of_a_forgotten_site_ends_uncorrected(agent: AgentClient) -> None:
     decisions = Decisions(agent)
     decisions.add(20_000, "x", Left())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analytics.plan.orders import Lease
+from analytics.plan.orders import Lease, lease_from
 from analytics_worker.lifecycle.domains import Domains
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import ConflictError, FencedError
@@ -15,8 +15,9 @@ def test_order_under_an_older_lease_is_fenced() -> None:
     domains.accept("north", Lease(1, 1))
     with pytest.raises(FencedError, match="this worker obeys the enabler with generation 7"):
         domains.accept("all", Lease(7, 2))
-    with pytest.raises(FencedError):
+    with pytest.raises(FencedError) as refused:
         domains.accept("all", Lease(6, 9))
+    assert lease_from(refused.value.details) == Lease(7, 3)
     domains.accept("all", Lease(8, 1))
 
 
@@ -24,8 +25,9 @@ def test_order_that_was_overtaken_by_a_later_one_is_refused() -> None:
     domains = Domains()
     domains.accept("all", Lease(7, 3), 2)
     domains.accept("north", Lease(7, 3), 1)
-    with pytest.raises(FencedError, match="obeyed the later order 2"):
+    with pytest.raises(FencedError, match="obeyed the later order 2") as refused:
         domains.accept("all", Lease(7, 3), 1)
+    assert lease_from(refused.value.details) == Lease(7, 3)
     domains.accept("all", Lease(7, 3), 2)
     domains.accept("all", Lease(7, 3))
     domains.accept("all", Lease(7, 4), 1)

@@ -187,7 +187,7 @@ def test_operands_without_common_keys_are_named(
     found = reasons(
         agent, target, plan({"w": Source(metric), "v": Source(other)}, ratio, ("diagnosis",))
     )
-    assert found["i"].endswith("but no value of diagnosis has points of all of them")
+    assert found["i"].endswith("but no value of diagnosis has points for all operands")
 
 
 def test_insight_with_a_result_in_its_last_intervals_is_not_silent(

@@ -97,6 +97,33 @@ def test_site_that_is_always_a_little_late_stays_present() -> None:
     assert not scene.presence.open_gap("b")
 
 
+@given(lag=st.integers(0, 5999), cut_s=st.integers(1, 60))
+def test_site_with_a_steady_lag_joins_again_after_a_cut(lag: int, cut_s: int) -> None:
+    scene = MergeScene()
+    for second in range(10, 30):
+        now = second * 1000
+        scene.at(second, now, a=now, b=now - lag)
+    assert scene.presence.gaps == []
+    for second in range(30, 30 + cut_s):
+        now = second * 1000
+        scene.at(second, now, a=now, b=29_000 - lag)
+    for second in range(30 + cut_s, 60 + cut_s):
+        now = second * 1000
+        scene.at(second, now, a=now, b=now - lag)
+    assert scene.presence.open_gaps() == []
+
+
+def test_site_that_has_just_left_joins_only_once_it_moves() -> None:
+    scene = MergeScene()
+    scene.at(10, 10_000, a=10_000, b=10_000)
+    scene.at(15.5, 11_000, a=15_000, b=10_000)
+    assert scene.presence.open_gap("b")
+    scene.at(15.9, 15_000, a=15_000, b=10_000)
+    assert scene.presence.open_gap("b")
+    scene.at(16, 15_000, a=15_000, b=11_000)
+    assert not scene.presence.open_gap("b")
+
+
 def test_merge_that_starts_late_counts_the_former_silence() -> None:
     scene = MergeScene(since=100_000)
     assert scene.at(0, 105_000, a=105_000, b=100_000) == 100_000

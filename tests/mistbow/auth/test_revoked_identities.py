@@ -15,7 +15,7 @@ from mistbow.auth.identity import IdentityFile, read_identity_file
 from mistbow.auth.rules import requires
 from mistbow.client.credentials import ServiceCredentials
 from mistbow.clock import utc_now
-from mistbow.errors import UnauthorizedError
+from mistbow.errors import InvalidRequestError, UnauthorizedError
 from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
 
@@ -93,3 +93,24 @@ def test_revocations_are_kept_without_the_files_of_others(fog: FogKeys) -> None:
     later = read_identity_file(fog.issue("c", "agent", "edge", END))
     assert stolen.current().credential.id in later.revoked
     assert len(later.revoked) == 2
+
+
+def test_damaged_identity_does_not_prevent_a_revocation(fog: FogKeys) -> None:
+    other = fog.issue("other", "agent", "edge", END)
+    fog.issue("thief", "agent", "edge", END)
+    damaged = fog.issue("damaged", "agent", "edge", END)
+    damaged.write_text("{")
+    assert fog.revoke("thief") == [other]
+    assert fog.is_revoked("thief")
+    assert read_identity_file(other).revoked
+    assert isinstance(fog.all()["damaged"], InvalidRequestError)
+    assert fog.issue("damaged", "agent", "edge", END) == damaged
+    assert read_identity_file(damaged).revoked
+
+
+@pytest.mark.parametrize("name", ["issued.json", "revoked.json"])
+def test_damaged_list_of_the_fog_s_folder_is_named(fog: FogKeys, name: str) -> None:
+    fog.issue("thief", "agent", "edge", END)
+    (fog.folder / name).write_text("{")
+    with pytest.raises(InvalidRequestError, match=rf"{name} is invalid"):
+        fog.revoke("thief")

@@ -59,7 +59,9 @@ def test_service_is_the_caller_of_its_requests(fog: FogKeys, tmp_path: Path) -> 
     client = IdentityFile(fog.issue("w1", "worker", "edge", END))
     with served(service(tmp_path, identity_file=server)) as url:
         assert ask(url, client, "agent") == "worker w1"
-        with pytest.raises(httpx.RequestError, match="it is the agent server, no worker"):
+        with pytest.raises(
+            httpx.RequestError, match="it is the agent server, not of the kind worker"
+        ):
             ask(url, client, "worker")
 
 

@@ -239,5 +239,5 @@ def test_own_names_are_the_configured_ones_without_the_host_name_of_the_machine(
 
 
 def test_setting_with_no_host_name_is_rejected() -> None:
-    with pytest.raises(ValueError, match="'http://' is no host name"):
+    with pytest.raises(ValueError, match="'http://' is not a host name"):
         AgentSettings(host_names="fog.example,http://")

@@ -1,9 +1,7 @@
 """Slices of long work on the event loop, and the pause of the garbage collector."""
 
 import asyncio
-import gc
 
-from mistbow.runtime.collection import collection_paused
 from mistbow.runtime.slices import Slices, take_turn
 
 
@@ -61,11 +59,3 @@ async def test_pause_within_slice_does_not_wait() -> None:
     await slices.pause()
     assert not other.done()
     await other
-
-
-def test_collector_is_paused_until_last_block_ends() -> None:
-    with collection_paused():
-        with collection_paused():
-            assert not gc.isenabled()
-        assert not gc.isenabled()
-    assert gc.isenabled()

@@ -18,6 +18,7 @@ from mistbow.streams.wire import (
     Position,
     decode,
     read_batches,
+    read_schema,
     read_table,
 )
 
@@ -130,6 +131,18 @@ def test_whole_answers_are_checked_too(data: bytes) -> None:
             read(data)
 
 
+def test_read_schema_returns_the_schema_of_a_stream() -> None:
+    assert read_schema(encoded()) == POINTS
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"no Arrow", struct.pack("<Ii", 0xFFFFFFFF, 16) + b"\x01" * 16, compressed()]
+)
+def test_read_schema_rejects_a_malformed_stream(data: bytes) -> None:
+    with pytest.raises(UnavailableError, match="not a stream of rows"):
+        read_schema(data)
+
+
 @given(st.data())
 def test_decoder_yields_chunks_or_an_error_of_any_changed_bytes(data: st.DataObject) -> None:
     changed = bytearray(encoded())
@@ -138,3 +151,20 @@ def test_decoder_yields_chunks_or_an_error_of_any_changed_bytes(data: st.DataObj
     with suppress(UnavailableError):
         for chunk in ChunkDecoder().feed(bytes(changed)):
             chunk.rows.to_pylist()
+
+
+@pytest.mark.parametrize("number", [-1, 2**63, 10**30])
+@pytest.mark.parametrize("field", ["next", "frontier"])
+def test_decode_rejects_impossible_positions(field: str, number: int) -> None:
+    position = Position(**{"next": 1, "frontier": 1, field: number})
+    encoder = ChunkEncoder(POINTS)
+    data = encoder.encode(Chunk(chunk(0, 1).rows, position)) + encoder.close()
+    with pytest.raises(UnavailableError, match=r"below 0, or is above 2\^63 - 1"):
+        decode(data)
+
+
+def test_decode_accepts_the_greatest_position() -> None:
+    encoder = ChunkEncoder(POINTS)
+    greatest = Position(2**63 - 1, 2**63 - 1)
+    [found] = decode(encoder.encode(Chunk(chunk(0, 1).rows, greatest)) + encoder.close())
+    assert found.position == greatest

@@ -112,8 +112,9 @@ def test_lost_rows_are_refused_and_restored_from_a_replica(
 
     for name in (METADATA, RAW):
         if any(f"the stream {name} " in each for each in words):
+            # Through the agent of another site, as people administer the edges from the core.
             repaired = CliRunner().invoke(
-                cli, ["storage", "repair", name, "--from", "b", "--url", agent.url]
+                cli, ["storage", "repair", name, "--site", "a", "--from", "b", "--url", peer.url]
             )
             assert repaired.exit_code == 0, repaired.output
     agent.ready()

@@ -87,7 +87,7 @@ def test_messages_are_stored_and_rejected_ones_counted(
     broker.publish("sensors/e/q_retained", [1], "-r")
     with running_agent(settings) as agent_url, closing(AgentClient(agent_url)) as client:
         eventually(lambda: counted(agent_url, CONNECTED), what="the broker is followed")
-        kinds = [("mqtt", reason) for reason in ("payload", "retained")]
+        kinds = [("mqtt", reason) for reason in ("payload", "retained", "time")]
         name = "mistbow_agent_refused_points_total"
 
         def refused() -> list[float]:
@@ -100,13 +100,17 @@ def test_messages_are_stored_and_rejected_ones_counted(
         broker.publish("sensors/e/q_number", [21.5])
         broker.publish("plant/l1/e/q_object", ['{"val": 2, "timestamp": 5}'])
         item = '{"entityID": "e", "metricID": "q_list", "val": 3, "timestamp": %d}'
-        broker.publish("whole", [f'[{item % 6}, {{"val": "x"}}, {item % 7}]'])
+        fractional = '{"entityID": "e", "metricID": "q_list", "val": 3, "timestamp": 6.5}'
+        broker.publish("whole", [f'[{item % 6}, {{"val": "x"}}, {fractional}, {item % 7}]'])
         names = ("q_number", "q_object", "q_list", "q_bad", "q_retained")
         eventually(lambda: len(stored(client, *names)) == 3, what="the good ones are stored")
         found = stored(client, *names)
         assert [value for _, value in found.pop(("q_number", "e"))] == [21.5]
         assert found == {("q_object", "e"): [(5, 2)], ("q_list", "e"): [(6, 3), (7, 3)]}
-        eventually(lambda: refused() == [before[0] + 5, before[1]], what="the bad ones are counted")
+        eventually(
+            lambda: refused() == [before[0] + 5, before[1], before[2] + 1],
+            what="the bad ones are counted",
+        )
 
 
 def test_messages_are_stored_once_across_outages(

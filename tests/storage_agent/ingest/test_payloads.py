@@ -10,17 +10,20 @@ from hypothesis import strategies as st
 from storage_agent.ingest.payloads import BadMessageError, MessagePoints, parse_message
 from storage_agent.mqtt_topics import template_of
 from storage_agent.settings import AgentSettings
+from storage_agent.timeseries.catalogue import Catalogue
+from storage_agent.timeseries.points import PointEncoder
 
 NOW = 1_795_262_400_000
 TEMPLATES = [
     template_of(text)
     for text in ("sensors/{entityID}/{metricID}", "plant/{labels.line}/+/{metricID}", "all")
 ]
+ENCODER = PointEncoder(AgentSettings(), Catalogue())
 
 
 def read(topic: str, payload: str | bytes) -> MessagePoints:
     data = payload.encode() if isinstance(payload, str) else payload
-    return parse_message(topic, data, TEMPLATES, NOW)
+    return parse_message(topic, data, TEMPLATES, NOW, accepts_attributes=ENCODER.accepts_attributes)
 
 
 def fields_of(message: MessagePoints) -> list[dict[str, Any]]:
@@ -73,11 +76,24 @@ def test_list_has_one_point_per_object() -> None:
 
 def test_invalid_points_of_list_are_rejected_and_others_read() -> None:
     item = {"entityID": "e", "metricID": "m", "timestamp": NOW}
-    others = [{**item, "val": "x"}, {**item, "val": 1, "timestamp": NOW // 1000}, 5]
+    others = [
+        {**item, "val": "x"},
+        {**item, "val": 1, "timestamp": NOW // 1000},
+        5,
+        {**item, "val": 1, "timestamp": NOW + 0.5},
+        {**item, "val": 1, "labels": dict.fromkeys("abc", "x" * 4000)},
+    ]
     found = read("all", msgspec.json.encode([{**item, "val": 1}, *others, {**item, "val": 2}]))
     assert [point["val"] for point in fields_of(found)] == [1, 2]
-    assert [error.reason for error in found.rejected] == ["payload", "time", "payload"]
+    reasons = [error.reason for error in found.rejected]
+    assert reasons == ["payload", "time", "payload", "time", "payload"]
+    assert str(found.rejected[-1]) == "the labels are too large"
     assert found.timed is False
+
+
+def test_timestamp_without_a_fraction_is_an_integer() -> None:
+    [point] = read("sensors/e/m", f'{{"val": 1, "timestamp": {NOW}.0}}').points
+    assert (point.ts, type(point.ts)) == (NOW, int)
 
 
 @pytest.mark.parametrize(

@@ -281,7 +281,7 @@ def test_malformed_heartbeat_is_rejected(place: AgentSite) -> None:
     ],
 )
 def test_unknown_parameter_of_a_deletion_is_rejected(place: AgentSite, path: str) -> None:
-    assert _send("DELETE", place, path, None) == (400, "this deletion has no such parameter")
+    assert _send("DELETE", place, path, None) == (400, "this request has no such parameter")
 
 
 def _send(method: str, place: AgentSite, path: str, body: Any) -> tuple[int, str]:

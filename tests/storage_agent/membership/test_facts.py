@@ -4,8 +4,17 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
-from storage_agent.membership.facts import REMOVED, SITE, Facts, encode_fact, encode_series
+from mistbow.clock import system_clock
+from mistbow.domains import Selector
+from mistbow.errors import InvalidRequestError
+from mistbow.fabric import Enabler, Worker
+from mistbow.streams.events import REMOVED
+from storage_agent.membership.enablers import check_enabler
+from storage_agent.membership.facts import SITE, Facts, encode_fact, encode_series
+from storage_agent.membership.journal import FactJournal
+from storage_agent.membership.workers import check_worker
 from storage_agent.series import series_key
 from storage_agent.timeseries.selection import describe
 
@@ -94,3 +103,72 @@ def test_fact_of_a_later_version_is_kept() -> None:
     facts.apply("colour/w", '{"hue": 7}')
     facts.apply("link/b", '{"latency_ms": 1.5, "colour": "red"}')
     assert sorted(facts) == ["colour/w", "link/b"]
+
+
+def test_number_and_size_of_the_facts_of_a_site_are_limited() -> None:
+    facts = Facts()
+    with capture_logs() as events:
+        facts.apply("worker/large", worker(name="large", labels={"k": "a" * 2**20}))
+        for number in range(1001):
+            facts.apply(f"worker/w{number}", worker(name=f"w{number}"))
+        for number in range(1001):
+            facts.apply(f"later-{number}/x", "7")
+        facts.apply("later", f'"{"a" * 2**16}"')
+    assert facts.with_prefix("worker/") == sorted(f"worker/w{number}" for number in range(1000))
+    assert len(facts.with_prefix("later")) == 1000
+    assert [each["key"] for each in events if each["event"] == "fact_ignored"] == ["worker/large"]
+    # A fact in the place of another one, present or removed, is not one more.
+    facts.apply("worker/w1", worker(name="w1", cores_free=0))
+    facts.apply("worker/w2", REMOVED)
+    facts.apply("worker/w1000", worker(name="w1000"))
+    assert '"cores_free":0' in facts["worker/w1"]
+    assert "worker/w2" not in facts
+    assert "worker/w1000" in facts
+    assert not facts.accepts("worker/w2", worker(name="w2"))
+
+
+def test_total_size_of_the_facts_of_a_site_is_limited() -> None:
+    facts = Facts()
+    labels = {"k": "a" * 60_000}
+    for number in range(200):
+        name = f"w{number}"
+        facts.apply(f"worker/{name}", worker(name=name, labels=labels))
+    assert 8 * 2**20 - 2**16 < sum(map(len, facts.values())) <= 8 * 2**20
+    number = len(facts)
+    facts.apply("worker/w0", worker(name="w0"))
+    facts.apply("worker/w199", worker(name="w199", labels=labels))
+    assert len(facts) == number + 1
+
+
+def test_facts_of_a_large_honest_site_are_accepted() -> None:
+    facts = Facts()
+    labels = {f"label-{number}": "v" * 40 for number in range(64)}
+    operators = [f"operator-{number} 1.0.{number}" for number in range(1000)]
+    facts.apply("worker/w", worker(labels=labels, operators=operators))
+    facts.apply("forgotten", encode_fact({f"a-removed-site-{n}": 2**41 for n in range(5000)}))
+    restriction = {"match": {"entity": [f"entity-{n}" for n in range(1000)]}, "stay_in": ["a"]}
+    facts.apply("restrictions", encode_fact([restriction] * 100))
+    assert sorted(facts) == ["forgotten", "restrictions", "worker/w"]
+
+
+def test_announcement_that_is_too_large_for_a_fact_is_refused() -> None:
+    labels = {"k": "a" * 2**20}
+    large = msgspec.json.decode(worker(labels=labels), type=Worker)
+    with pytest.raises(InvalidRequestError, match=r"at most 65536 bytes are allowed: .* labels"):
+        check_worker("w", large, on_loopback=False)
+    enabler = Enabler(domain="all", url="http://e:1", sites=Selector(labels=labels))
+    with pytest.raises(InvalidRequestError, match=r"at most 65536 bytes are allowed: .* labels"):
+        check_enabler("all", enabler, on_loopback=False)
+
+
+async def test_journal_rejects_a_fact_beyond_the_limit_once() -> None:
+    journal = FactJournal(system_clock)
+    for number in range(1000):
+        journal.facts.apply(f"worker/w{number}", worker(name=f"w{number}"))
+    with capture_logs() as events:
+        journal.publish_event("worker/w1000", worker(name="w1000"))
+        journal.publish_event("worker/w7", worker(name="w7", cores_free=0))
+        changes = await journal._take_changes()
+    assert changes.keys() == {"worker/w7"}
+    assert [(each["event"], each["key"]) for each in events] == [("fact_rejected", "worker/w1000")]
+    assert journal._published.keys() == {"worker/w7"}

@@ -16,6 +16,7 @@ from mistbow.errors import UnavailableError
 from mistbow.name_resolver import NameResolver
 from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
+from storage_agent.membership import answer_time
 from storage_agent.membership.heartbeat import Heartbeat, PeerReport
 from storage_agent.membership.network import PeerNetwork, post_request
 from storage_agent.membership.peers import Peers
@@ -126,6 +127,12 @@ def peer_app() -> FastAPI:
     async def read() -> str:
         return "read"
 
+    @app.post("/streams/{name:path}/repair")
+    @requires("admin")
+    async def repair(name: str) -> str:
+        await asyncio.sleep(1)
+        return name
+
     return app
 
 
@@ -140,6 +147,11 @@ def proxy_app(peer_url: str) -> FastAPI:
     async def read() -> str:
         return "read here"
 
+    @routes.post("/streams/{name:path}/repair")
+    @requires("admin")
+    async def repair(name: str) -> str:
+        return f"{name} here"
+
     app = FastAPI()
     app.include_router(routes)
     return app
@@ -150,3 +162,14 @@ def test_get_with_a_body_is_forwarded_without_its_body() -> None:
         for body in (None, b"{}"):
             answer = httpx.request("GET", f"{url}/read?site=b", content=body)
             assert (answer.status_code, answer.text) == (200, '"read"'), body
+
+
+def test_repair_at_another_site_may_take_longer_than_other_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Any other answer has 0.3 s.
+    monkeypatch.setattr(answer_time, "CONNECT_S", 0.1)
+    monkeypatch.setattr(answer_time, "ANSWER_S", 0.1)
+    with served(peer_app()) as peer_url, served(proxy_app(peer_url)) as url:
+        answer = httpx.post(f"{url}/streams/apps/raw/repair?site=b&from=c", timeout=30)
+        assert (answer.status_code, answer.text) == (200, '"apps/raw"')

@@ -1,8 +1,12 @@
 """The client's operations on its own site and on another site."""
 
+from typer.testing import CliRunner
+
+from command_line.app import app as cli
 from mistbow.client.operation_model import Restriction, SeriesFilter
+from mistbow.errors import ConflictError, UnavailableError
 from tests.support.conditions import eventually
-from tests.support.sites import AgentSite, wait_until_reached
+from tests.support.sites import TOKEN, AgentSite, wait_until_reached
 
 
 def test_operations_of_this_and_of_another_site(places: list[AgentSite]) -> None:
@@ -41,3 +45,20 @@ def test_operations_of_this_and_of_another_site(places: list[AgentSite]) -> None
         )
         here.withdraw_copy(copy.id)
         eventually(lambda: replica_names() == [], what="the replica is gone")
+
+
+def test_repair_of_another_site_is_forwarded(places: list[AgentSite]) -> None:
+    a, b, _ = places
+    with a.agent() as at_a:
+        command = ["storage", "repair", "raw", "--from", "c", "--site", "b"]
+        command += ["--url", a.url, "--token", TOKEN]
+        with b.agent(a) as at_b:
+            wait_until_reached(at_a, "b")
+            wait_until_reached(at_b, "a")
+            found = CliRunner().invoke(cli, command).exception
+            assert isinstance(found, ConflictError)
+            assert found.message == "the stream raw has lost no rows"
+        # The other site has answered: without it, there is no answer.
+        found = CliRunner().invoke(cli, command).exception
+        assert isinstance(found, UnavailableError)
+        assert "site b" in found.message

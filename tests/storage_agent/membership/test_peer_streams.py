@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
+import pytest
 from structlog.testing import capture_logs
 
 from mistbow.errors import UnavailableError
+from mistbow.runtime.periodic import PeriodicTask
+from storage_agent.membership import peer_streams
 from storage_agent.membership.peer_streams import follow_while_reachable
 from storage_agent.membership.peers import Peers
 
@@ -86,3 +89,33 @@ async def test_follow_recovers_at_its_first_chunk_and_not_when_it_fails_again() 
         "follow_recovered",
         "follow_interrupted",
     ]
+
+
+async def test_pauses_grow_while_a_reachable_site_sends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    ended = asyncio.Event()
+
+    async def wait(_event: asyncio.Event, seconds: float) -> None:
+        pauses.append(seconds)
+        await asyncio.sleep(0)
+
+    async def follow_once(on_chunk: Callable[[], None]) -> None:
+        if len(pauses) == 8:
+            on_chunk()
+        if len(pauses) == 10:
+            ended.set()
+        raise UnavailableError("it does not answer")
+
+    monkeypatch.setattr(
+        peer_streams,
+        "PeriodicTask",
+        lambda work, schedule: PeriodicTask(work, schedule, wait=wait),
+    )
+    following = asyncio.create_task(
+        follow_while_reachable(cast("Peers", SwitchedPeers()), "s", "raw", follow_once)
+    )
+    await ended.wait()
+    following.cancel()
+    assert pauses[:10] == [0, 0.25, 0.5, 1, 2, 4, 5, 5, 0.25, 0.5]

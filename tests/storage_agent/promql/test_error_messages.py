@@ -56,7 +56,18 @@ def test_time_after_year_9999_is_named(time: str) -> None:
     assert raised.value.message == "invalid time after @: the time is after the year 9999"
 
 
-def test_time_before_1970_is_named() -> None:
+@pytest.mark.parametrize(
+    "query", ["a @ -1", "a @-0.5 offset 5m", "a[5m:1m] @ # comment\n - 3", "sum(rate(a[5m] @ -9))"]
+)
+def test_time_before_1970_is_named_without_a_stack_trace(
+    query: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(PromqlError) as raised:
-        list(required_samples(parse("a @ -1"), SPAN, SPAN))
+        list(required_samples(parse(query), SPAN, SPAN))
     assert raised.value.message == "invalid time after @: the time is before 1970"
+    assert capfd.readouterr().err == ""
+
+
+def test_minus_beside_a_time_is_no_negative_time() -> None:
+    query = parse('a{b="@ -1"} @ 1e-3 - b @ start() offset -5m # @ -1')
+    assert len(list(required_samples(query, SPAN, SPAN))) == 2

@@ -245,7 +245,8 @@ def test_decisions_respect_restrictions() -> None:
 def test_policy_is_loaded_by_name() -> None:
     assert isinstance(load("fragile-first"), FragileFirst)
     with pytest.raises(
-        InvalidRequestError, match="0 packages provide the replication policy 'nosuch'"
+        InvalidRequestError,
+        match="MISTBOW_REPLICATION_POLICY: 0 packages provide the replication policy 'nosuch'",
     ) as raised:
         load("nosuch")
     assert "fragile-first" in str(raised.value.hint)

@@ -5,9 +5,11 @@ import pyarrow as pa
 import pytest
 
 from mistbow.auth.token_file import read_token_file, write_token_file
+from mistbow.streams.schemas import EVENTS
 from tests.storage_agent.security.conftest import FOG, Guarded, entities, put
 
 LATEST = {"metricID": ["m"]}
+_KEYS = pa.schema([("key", pa.string())])
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_headers_of_agents_are_ignored_from_clients(agent: Guarded) -> None:
 def test_state_of_enablers_is_deleted_only_with_the_fogs_token(agent: Guarded, name: str) -> None:
     url = f"{agent.url}/streams/{name}"
     headers = {"Authorization": f"Bearer {FOG}"}
-    httpx.put(url, content=empty_stream(), headers=headers).raise_for_status()
+    httpx.put(url, content=empty_stream(EVENTS), headers=headers).raise_for_status()
 
     for query in ("", "?owner=enabler"):
         refused = agent.ask("operator", "DELETE", f"/streams/{name}{query}")
@@ -176,6 +178,20 @@ def test_state_of_enablers_is_deleted_only_with_the_fogs_token(agent: Guarded, n
     assert agent.status("viewer", "GET", f"/streams/{name}/info") == 404
 
 
+@pytest.mark.parametrize("name", ["deployments", "placements/north", "decisions", "fog-history"])
+def test_names_of_the_state_of_enablers_are_reserved(agent: Guarded, name: str) -> None:
+    headers = {"Authorization": f"Bearer {agent.tokens['operator']}"}
+    url = f"{agent.url}/streams/{name}"
+    refused = httpx.put(url, content=empty_stream(), headers=headers)
+    assert refused.status_code == 409
+    assert refused.json()["error"]["message"].startswith(f"the name {name} is reserved")
+    assert agent.status("viewer", "GET", f"/streams/{name}/info") == 404
+    assert httpx.put(url, content=empty_stream(EVENTS), headers=headers).status_code == 201
+    # A merge writes its decisions itself.
+    merge = f"{agent.url}/streams/decisions/north.fair"
+    assert httpx.put(merge, content=empty_stream(), headers=headers).is_success
+
+
 def test_other_streams_are_deleted_with_the_scope_admin(agent: Guarded) -> None:
     headers = {"Authorization": f"Bearer {agent.tokens['operator']}"}
     url = f"{agent.url}/streams/results/all.fair.1"
@@ -184,8 +200,8 @@ def test_other_streams_are_deleted_with_the_scope_admin(agent: Guarded) -> None:
     assert agent.status("operator", "DELETE", "/streams/results/all.fair.1") == 204
 
 
-def empty_stream() -> bytes:
+def empty_stream(schema: pa.Schema = _KEYS) -> bytes:
     """Return an Arrow IPC stream without rows."""
     sink = pa.BufferOutputStream()
-    pa.ipc.new_stream(sink, pa.schema([("key", pa.string())])).close()
+    pa.ipc.new_stream(sink, schema).close()
     return sink.getvalue().to_pybytes()

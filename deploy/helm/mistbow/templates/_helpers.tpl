@@ -1,10 +1,30 @@
+{{/*
+The beginning of the names of all objects. Names of Services have no dots, and begin with a letter.
+*/}}
 {{- define "mistbow.name" -}}
-{{- printf "%s" .Release.Name | trunc 24 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z]" .Release.Name) -}}
+{{- fail (printf "the name of the release, %s, must begin with a letter" .Release.Name) -}}
+{{- end -}}
+{{- .Release.Name | replace "." "-" | trunc 24 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/*
+The name of a workload of a site: takes root, component, site, and the maximum length. Kubernetes
+accepts a StatefulSet with a longer name, but cannot create its pods: it adds a hash to the name, and
+a label has at most 63 characters. It shortens the names of pods of a Deployment with a longer name,
+so that workers would not have the names of their identities.
+*/}}
+{{- define "mistbow.workload" -}}
+{{- $name := printf "%s-%s-%s" (include "mistbow.name" .root) .component .site -}}
+{{- if gt (len $name) (int .max) -}}
+{{- fail (printf "%s has %d characters, at most %d are possible: shorten the name of the site or of the release" $name (len $name) (int .max)) -}}
+{{- end -}}
+{{- $name -}}
 {{- end -}}
 
 {{- define "mistbow.labels" -}}
 app.kubernetes.io/name: mistbow
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
@@ -13,11 +33,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The labels that select the pods of a service: takes root, component and site (may be empty). */}}
 {{- define "mistbow.selector" -}}
 app.kubernetes.io/name: mistbow
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- with .site }}
-mistbow.io/site: {{ . }}
+mistbow.io/site: {{ . | quote }}
 {{- end }}
+{{- end -}}
+
+{{/* A value as text. Helm reads numbers as floats, and would write 16777216 as 1.6777216e+07. */}}
+{{- define "mistbow.text" -}}
+{{- if and (kindIs "float64" .) (eq . (float64 (int64 .))) -}}{{ int64 . }}{{- else -}}{{ . }}{{- end -}}
 {{- end -}}
 
 {{- define "mistbow.secret" -}}
@@ -65,7 +90,7 @@ of people, or the common token. Takes root, and the kind of the identity.
 - {name: MISTBOW_TLS_CLIENT_CA, value: /run/secrets/mistbow-tls/bundle.pem}
 {{- end }}
 {{- range $name, $value := .root.Values.settings }}
-- {name: {{ $name }}, value: {{ $value | quote }}}
+- {name: {{ $name }}, value: {{ include "mistbow.text" $value | quote }}}
 {{- end }}
 {{- end -}}
 

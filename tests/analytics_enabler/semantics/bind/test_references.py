@@ -119,7 +119,7 @@ ERRORS = [
     ("INSIGHT counts EVERY 5 s", "2 deployments have different insights", "another"),
     (
         "INSIGHT long EVERY 5 s",
-        "the greatest common step of its window of 1 DAY and EVERY is",
+        "the greatest common divisor of its window of 1 DAY and EVERY is",
         "EVERY of at least 1/1",
     ),
     (
@@ -178,7 +178,7 @@ def test_reference_to_erroneous_insight_is_no_further_error() -> None:
 def test_size_of_chained_references_is_bounded(combined: str) -> None:
     chain = [f"a{n} = COMPUTE {combined.format(n - 1)} EVERY 1 s;" for n in range(300, 0, -1)]
     (problem,) = check(" ".join([*chain, "a0 = COMPUTE AVG(x) EVERY 1 s"])).problems
-    assert problem.message.endswith("over 10,000 parts or 100 levels")
+    assert problem.message.endswith("over 10,000 expression nodes or 100 levels")
 
 
 def test_searches_for_similar_insights_are_bounded() -> None:

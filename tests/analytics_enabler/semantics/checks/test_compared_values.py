@@ -158,7 +158,7 @@ def test_comparison_with_a_value_of_the_same_type_causes_no_warning(condition: s
 def test_entity_that_no_point_has_causes_a_warning() -> None:
     (warning,) = warnings("AVG(disease FROM (p9)) EVERY 5 s")
     assert warning == (
-        "no recent point of `disease` is one of the entity `p9`; values seen: p1, p2"
+        "no recent point of `disease` belongs to the entity `p9`; values seen: p1, p2"
     )
     assert warnings("AVG(disease FROM (p9, p2)) EVERY 5 s") == []
 

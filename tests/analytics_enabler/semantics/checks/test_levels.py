@@ -28,7 +28,7 @@ def warnings(text: str, points: Points = POINTS) -> list[str]:
 def test_value_of_one_of_several_entities_causes_a_warning_with_the_largest_key() -> None:
     (warning,) = warnings("delay BY region EVERY 5 s")
     assert warning == (
-        "`delay` without a function is the newest value of a single entity, and there are 2 with "
+        "`delay` without a function is the latest value of a single entity, and there are 2 with "
         "`region=west`"
     )
     (warning,) = warnings("ABS(delay) EVERY 5 s")
@@ -87,10 +87,10 @@ def test_argument_of_an_unknown_function_causes_no_warning() -> None:
     assert [each.message for each in checked.problems] == ["there is no function `AVGG`"]
 
 
-def test_sum_of_a_level_over_time_causes_a_warning() -> None:
+def test_sum_of_a_gauge_over_time_causes_a_warning() -> None:
     (warning,) = warnings("SUM(cpu, 1 MINUTE) BY node EVERY 5 s")
     assert warning == (
-        "SUM adds all points of its window, and `cpu` is a level, in `%`: the sum grows with the "
+        "SUM adds all points of its window, and `cpu` is a gauge, in `%`: the sum grows with the "
         "number of points"
     )
 

@@ -105,7 +105,7 @@ LAUGHS = "; ".join(
 )
 def test_size_of_expanded_call_is_bounded(text: str) -> None:
     (problem,) = check(text).problems
-    assert problem.message.startswith("the calls in `b` expand to over 10,000 parts")
+    assert problem.message.startswith("the calls in `b` expand to over 10,000 expression nodes")
 
 
 def test_size_of_all_expanded_calls_is_bounded() -> None:

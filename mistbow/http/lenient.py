@@ -1,7 +1,7 @@
 """Converts the fields of request bodies as leniently as the storage of RAINBOW does.
 
-A number may be sent as a text, and a text or an id as a number. A body is decoded strictly first,
-which is the common case. Only an invalid body is converted.
+A number may be sent as a text, and a text or an id as a number. The storage agent decodes a body
+strictly first, which is the common case, and converts only an invalid body.
 """
 
 import math
@@ -59,7 +59,7 @@ def convert_records(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def convert_filters(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the filters of a deletion with converted values.
+    """Return the selectors of a deletion with converted values.
 
     Truth values are not converted, since they name nothing that could be deleted.
 
@@ -74,7 +74,7 @@ def convert_filters(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def convert_read(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the filters of a read with converted values.
+    """Return the selectors of a read with converted values.
 
     A negative time is removed, as if it were not sent. A negative ``from`` selects the latest
     values, for any ``to``.

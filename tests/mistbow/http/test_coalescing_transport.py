@@ -2,7 +2,7 @@
 
 import asyncio
 
-from mistbow.http.protocol import CoalescingTransport
+from mistbow.http.coalescing_transport import CoalescingTransport
 
 
 class Noting(asyncio.Transport):

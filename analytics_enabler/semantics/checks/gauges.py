@@ -1,4 +1,4 @@
-"""The checks for values of one entity among several, and for sums of levels over time."""
+"""The checks for values of one entity among several, and for sums of gauges over time."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -22,13 +22,13 @@ from analytics_enabler.semantics.checks.context import MAX_POINTS, Context, Poin
 from analytics_enabler.semantics.diagnostics import head, warning
 from grammar import Diagnostic, ast, format_node
 
-LEVEL_UNITS = frozenset(
+GAUGE_UNITS = frozenset(
     {
         *("%", "percent", "percentage", "°c", "celsius", "°f", "fahrenheit", "kelvin"),
         *("hz", "khz", "mhz", "ghz", "rpm", "db", "dbm", "°", "degree", "degrees"),
     }
 )
-"""Units of levels, in lower case. A value in such a unit never is an amount of an interval."""
+"""Units of gauges, in lower case. A value in such a unit never is an amount of an interval."""
 
 
 def check_latest_of_several(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
@@ -53,8 +53,8 @@ def check_latest_of_several(insight: BoundInsight, context: Context) -> Iterator
             yield _warn_of_several(node, key, number)
 
 
-def check_sums_of_levels(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
-    """Yield a warning for each SUM over the points of a metric whose unit is that of a level."""
+def check_sums_of_gauges(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
+    """Yield a warning for each SUM over the points of a metric whose unit is that of a gauge."""
     if insight.feed is not None:
         return
     for node in insight.nodes:
@@ -62,13 +62,13 @@ def check_sums_of_levels(insight: BoundInsight, context: Context) -> Iterator[Di
             continue
         metric = node.sources[0].metric
         unit = context.units.get(metric, "")
-        if unit.strip().casefold() in LEVEL_UNITS:
+        if unit.strip().casefold() in GAUGE_UNITS:
             name = _written(metric, node)
             yield warning(
                 head(node.call.span, len("SUM")),
-                f"SUM adds all points of its window, and `{metric}` is a level, in `{unit}`: the "
+                f"SUM adds all points of its window, and `{metric}` is a gauge, in `{unit}`: the "
                 "sum grows with the number of points",
-                f"For the level, write `AVG({name}, 1 MINUTE)`; for the total of all entities, "
+                f"For the mean, write `AVG({name}, 1 MINUTE)`; for the total of all entities, "
                 f"`SUM({name} BY {ENTITY})`.",
             )
 
@@ -84,7 +84,7 @@ def _warn_of_several(node: CurrentValue, key: Mapping[str, Any], number: str) ->
     mean = f"AVG({name}, 1 MINUTE)" + (f" BY {by}" if by else "")
     return warning(
         head(node.span, node.source.span.length),
-        f"`{metric}` without a function is the newest value of a single entity, and {several}",
+        f"`{metric}` without a function is the latest value of a single entity, and {several}",
         f"For all of them, write a function, such as `{mean}`; for the value of each, write "
         f"`BY {', '.join([ENTITY, *([by] if by else [])])}`.",
     )

@@ -1,0 +1,212 @@
+"""The role of an enabler in its domain: which enabler is active, by what each can observe."""
+
+from typing import Any
+
+from analytics.plan.orders import Lease
+from analytics_enabler.domains.directory import DomainDirectory, KnownEnabler
+from analytics_enabler.domains.role import (
+    GRACE_S,
+    SPLIT_S,
+    START_S,
+    TURN_S,
+    DomainRole,
+    RoleState,
+)
+from analytics_enabler.fabric_view import FabricView
+from mistbow.clock import system_clock
+from mistbow.domains import Selector
+from mistbow.fabric import Enabler, Fabric, Site
+
+_STEP_S = 0.5
+
+
+class Copy:
+    """The lease of an enabler; a promotion raises its generation."""
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease: Lease | None = lease
+        self.followed: list[str] = []
+        self.taken_over: list[str] = []
+
+    async def promote(self, above: int | None) -> None:
+        assert self.lease is not None
+        least = self.lease.generation if above is None else above + 1
+        self.lease = Lease(max(self.lease.generation, least), self.lease.epoch)
+
+    def record_takeover(self, own_site: str, former_site: str, waited_s: float) -> None:
+        self.taken_over.append(f"{own_site} from {former_site} after {waited_s:g} s")
+
+    async def update(self, active: KnownEnabler) -> None:
+        self.followed.append(active.site)
+
+
+class Place:
+    """An enabler of the domain ``all`` at the site ``b``, and the others that its agent reports."""
+
+    def __init__(self, generation: int = 1) -> None:
+        self.now = 0.0
+        self.others: dict[str, tuple[Lease, bool]] = {}
+        self.unreachable: set[str] = set()
+        self.without_enabler: set[str] = set()
+        self.copy = Copy(Lease(generation, 1))
+        agent: Any = self
+        copy: Any = self.copy
+        selector = Selector()
+        view = FabricView(agent, system_clock, lambda: selector)
+        directory = DomainDirectory("all", lambda: selector, view)
+        self.role = DomainRole(directory, view, copy, lambda: self.now)
+
+    async def fabric(self) -> Fabric:
+        """Answer as the agent of the site does."""
+        sites = [Site(name="b", node="n-b", url="http://b")]
+        for name, (lease, is_active) in self.others.items():
+            enabler = Enabler(
+                domain="all", url=f"http://{name}:8000", generation=lease.generation,
+                epoch=lease.epoch, is_active=is_active,
+            )  # fmt: skip
+            sites.append(
+                Site(
+                    name=name, node=name, url=f"http://{name}", enablers=(enabler,),
+                    reachable=name not in self.unreachable,
+                )
+            )  # fmt: skip
+        for name in self.without_enabler:
+            is_reachable = name not in self.unreachable
+            sites.append(Site(name=name, node=name, url=f"http://{name}", reachable=is_reachable))
+        return Fabric(site="b", sites=tuple(sites))
+
+    async def run(self, seconds: float, obeyed: Lease | None = None) -> RoleState:
+        """Update the role twice a second for some seconds; return the role."""
+        for _ in range(round(seconds / _STEP_S)):
+            self.now += _STEP_S
+            await self.role.rules(obeyed)
+        return self.role.state
+
+
+async def active(generation: int = 1) -> Place:
+    place = Place(generation)
+    assert await place.run(START_S) is RoleState.ACTIVE
+    return place
+
+
+async def standby() -> Place:
+    """Return a standby of the enabler at ``a``."""
+    place = Place()
+    place.others["a"] = Lease(5, 1), True
+    assert await place.run(2 * GRACE_S) is RoleState.STANDBY
+    return place
+
+
+async def test_standby_takes_over_above_the_lease_of_the_lost_enabler() -> None:
+    place = await standby()
+    del place.others["a"]
+    assert await place.run(GRACE_S - 2 * _STEP_S) is RoleState.STANDBY
+    assert await place.run(2 * _STEP_S) is RoleState.ACTIVE
+    assert place.copy.lease == Lease(6, 1)
+    assert place.copy.taken_over == ["b from a after 4 s"]
+
+
+async def test_of_two_standbys_the_one_with_the_greater_rank_takes_over() -> None:
+    place = await standby()
+    place.others["c"] = Lease(1, 1), False
+    del place.others["a"]
+    assert await place.run(GRACE_S + TURN_S / 2) is RoleState.STANDBY
+    place.others["c"] = Lease(6, 1), True
+    assert await place.run(2 * GRACE_S) is RoleState.STANDBY
+    assert place.copy.followed[-1] == "c"
+    # Now c fails at once, and the other standby has the lesser rank.
+    place.others = {"a": (Lease(1, 1), False)}
+    assert await place.run(GRACE_S) is RoleState.ACTIVE
+
+
+async def test_second_standby_takes_over_if_the_first_one_does_not() -> None:
+    place = await standby()
+    place.others = {"c": (Lease(1, 1), False)}
+    assert await place.run(GRACE_S + TURN_S) is RoleState.ACTIVE
+    assert place.copy.lease == Lease(6, 1)
+
+
+async def test_enabler_without_others_takes_over_from_nobody() -> None:
+    place = await active()
+    assert place.copy.taken_over == []
+
+
+async def test_pause_of_a_standby_is_no_silence_of_the_active_enabler() -> None:
+    place = await standby()
+    place.now += 60
+    # At this moment, the link to the site of the active enabler has not recovered.
+    del place.others["a"]
+    assert await place.run(GRACE_S / 2) is RoleState.STANDBY
+    place.others["a"] = Lease(5, 1), True
+    assert await place.run(2 * GRACE_S) is RoleState.STANDBY
+
+
+async def test_active_enabler_follows_one_with_a_greater_lease() -> None:
+    place = await active(5)
+    place.others["a"] = Lease(6, 1), True
+    assert await place.run(1) is RoleState.STANDBY
+    assert place.copy.followed[-1] == "a"
+
+
+async def test_of_two_enablers_with_equal_leases_one_is_active_and_workers_obey_it() -> None:
+    """Two standbys took over at once, and a worker has an order of the other one."""
+    place = await active(6)
+    place.others["a"] = Lease(6, 1), True
+    # The other one will be the standby, because its site comes first.
+    assert await place.run(2 * GRACE_S, obeyed=Lease(6, 1)) is RoleState.ACTIVE
+    assert place.copy.lease == Lease(6, 1)
+    place.others["a"] = Lease(6, 1), False
+    assert await place.run(GRACE_S + 1, obeyed=Lease(6, 1)) is RoleState.ACTIVE
+    assert place.copy.lease == Lease(7, 1)
+
+
+async def test_active_enabler_raises_its_lease_above_one_that_workers_obey() -> None:
+    """The enabler of that lease is gone, and nobody announces it any more."""
+    place = await active(5)
+    await place.run(GRACE_S - _STEP_S, obeyed=Lease(9, 3))
+    assert place.copy.lease == Lease(5, 1)
+    await place.run(2 * _STEP_S, obeyed=Lease(9, 3))
+    assert place.copy.lease == Lease(10, 1)
+    # The worker has not had another order since.
+    await place.run(2 * GRACE_S, obeyed=Lease(9, 3))
+    assert place.copy.lease == Lease(10, 1)
+
+
+async def test_unreachable_enabler_may_be_the_one_that_workers_obey() -> None:
+    place = await active(5)
+    place.others["a"], place.unreachable = (Lease(6, 1), True), {"a"}
+    assert await place.run(3 * GRACE_S, obeyed=Lease(6, 1)) is RoleState.ACTIVE
+    assert place.copy.lease == Lease(5, 1)
+    place.unreachable = set()
+    assert await place.run(1) is RoleState.STANDBY
+
+
+async def test_unreachable_site_may_have_an_enabler_that_nobody_has_reported() -> None:
+    """The link was cut before the announcement of its enabler arrived."""
+    place = await active(5)
+    place.without_enabler = place.unreachable = {"a"}
+    await place.run(3 * GRACE_S, obeyed=Lease(6, 1))
+    assert place.copy.lease == Lease(5, 1)
+    # Its announcement may arrive some time after the link is healed.
+    place.unreachable = set()
+    await place.run(GRACE_S - _STEP_S, obeyed=Lease(6, 1))
+    assert place.copy.lease == Lease(5, 1)
+    await place.run(2 * _STEP_S, obeyed=Lease(6, 1))
+    assert place.copy.lease == Lease(7, 1)
+
+
+async def test_site_that_is_gone_delays_a_greater_lease_but_does_not_prevent_it() -> None:
+    place = await active(5)
+    place.without_enabler = place.unreachable = {"a"}
+    await place.run(SPLIT_S, obeyed=Lease(6, 1))
+    assert place.copy.lease == Lease(5, 1)
+    await place.run(2 * _STEP_S, obeyed=Lease(6, 1))
+    assert place.copy.lease == Lease(7, 1)
+
+
+async def test_refusals_that_end_raise_no_lease() -> None:
+    place = await active(5)
+    for _ in range(3):
+        await place.run(GRACE_S - 1, obeyed=Lease(9, 3))
+        await place.run(_STEP_S)
+    assert place.copy.lease == Lease(5, 1)

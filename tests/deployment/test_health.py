@@ -1,0 +1,41 @@
+"""The health check of containers: it proves itself to a service, whose settings it shares."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from deploy import health
+from mistbow.auth.fog_keys import FogKeys
+from mistbow.clock import utc_now
+from mistbow.service import create_service
+from mistbow.settings import ServiceSettings
+from tests.support.http_server import served
+
+
+async def ready() -> list[str]:
+    return []
+
+
+@pytest.mark.parametrize("source", ["token", "file", "identity"])
+def test_health_check_is_accepted_with_each_kind_of_credentials(
+    source: str, tmp_path: Path, fog_keys: FogKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MISTBOW_HOME", str(tmp_path))
+    if source == "token":
+        monkeypatch.setenv("MISTBOW_TOKEN", "made-for-this-test")
+    elif source == "file":
+        (tmp_path / "token").write_text("made-for-this-test\n")
+        monkeypatch.setenv("MISTBOW_TOKEN_FILE", str(tmp_path / "token"))
+    else:
+        file = fog_keys.issue("edge", "agent", "edge", utc_now() + timedelta(days=1))
+        monkeypatch.setenv("MISTBOW_IDENTITY_FILE", str(file))
+    app = create_service("service", ServiceSettings(), readiness=ready)
+    with served(app) as url:
+        assert httpx.get(f"{url}/readyz").status_code == 401
+        port = httpx.URL(url).port
+        assert port is not None
+        # The entry point of services writes it.
+        (tmp_path / f"probe-{port}.token").write_text(app.state.probe_token)
+        health.main(port)
