@@ -126,6 +126,11 @@ def create_app(
     def is_standby() -> bool:
         return role.is_standby
 
+    def own_site() -> str:
+        return "" if fabric_view.fabric is None else fabric_view.fabric.site
+
+    result_streams = ResultStreams(agent, own_site)
+    followed_streams = ResultStreams(followed, own_site)
     decided = EventJournal(agent, domain_stream(DECISIONS, domain), decision_from_json, clock)
     decisions = DecisionLog(decided, is_in_charge, clock)
     deployments = Deployments(
@@ -133,7 +138,7 @@ def create_app(
         catalogue,
         fabric_view,
         frontier,
-        ResultStreams(agent).frontier,
+        result_streams.frontier,
         decisions,
         clock,
         settings.scheduler,
@@ -182,8 +187,8 @@ def create_app(
         return [*await warnings(), *NAMES.problems()]
 
     agent_proxy = AgentProxy(settings.agent_url, settings)
-    reader, cursors = ResultReader(ResultStreams(agent), clock), CursorClock(clock)
-    result_hub = ResultHub(deployments, reader, ResultStreams(followed), cursors)
+    reader, cursors = ResultReader(result_streams, clock), CursorClock(clock)
+    result_hub = ResultHub(deployments, reader, followed_streams, cursors)
     statuses = SiteStatuses(agent, fabric_view.reachable_sites)
     fog_view = FogView(reconciler, fabric_view, catalogue, agent, statuses, clock)
     fog_history = FogHistory(
@@ -254,7 +259,6 @@ def create_app(
     by_standby = [Depends(proxied_by_standby(role, proxy))]
     limit, event_limit = FollowerLimit(max_followers), FollowerLimit(MAX_EVENT_STREAMS)
     times = Timestamps(settings.timestamp_unit)
-    streams = ResultStreams(followed)
     vocabulary = VocabularySource(deployments, catalogue, attributes, fabric_view)
     settled = SettledResults(reconciler.status, agent)
     coverage = CoverageReader(agent, catalogue, clock)
@@ -270,7 +274,7 @@ def create_app(
         health_router(health),
         placements_router(deployments, explainer, fog_view, fog_history, reconciler, proxy, clock),
         events_router(result_hub, topic_hub, event_limit, cursors, proxy, role),
-        results_router(deployments, reader, streams, limit, times, proxy, settled, role),
+        results_router(deployments, reader, followed_streams, limit, times, proxy, settled, role),
     ):
         app.include_router(router, dependencies=by_standby)
     return app

@@ -22,7 +22,7 @@ from analytics_enabler.domains.proxy import DomainProxy
 from analytics_enabler.domains.role import DomainRole
 from analytics_enabler.execution.settled_results import SettledResults
 from analytics_enabler.limits import MAX_RESULTS, MAX_RESULTS_WAIT_S
-from analytics_enabler.results.cursor import Start, decode_cursor, encode_cursor
+from analytics_enabler.results.cursor import Start, decode_cursor
 from analytics_enabler.results.export import MEDIA_TYPES, FileFormat, export
 from analytics_enabler.results.follower import ResultFollower
 from analytics_enabler.results.follower_limit import FollowerLimit
@@ -34,6 +34,7 @@ from mistbow.auth.rules import requires
 from mistbow.client.fields import MAX_TIMESTAMP_MS
 from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError
 from mistbow.openapi import raises
+from mistbow.streams.wire import Position
 from mistbow.timestamps import Timestamps
 
 PING_S = 15
@@ -105,10 +106,10 @@ def results_router(
             unsettled = await settled_results.wait(selected, settled_until, wait)
             selection = select(deployments.find(deployment_id), insight, caller)
         # Before the results are read, so that a follower misses none in between.
-        starts = await reader.starts(selection)
+        end_of_results = await reader.end(selection)
         latest = await reader.latest(selection, start=start, end=end, limit=limit)
         answer: dict[str, Any] = {
-            "next": encode_cursor(starts),
+            "next": str(end_of_results),
             "missing_sites": latest.missing_sites,
         }
         if settled_until is not None:
@@ -160,14 +161,16 @@ def results_router(
         caller = current_caller()
         selection = select(deployments.find(deployment_id), insight, caller)
         resumed = None if last_event_id is None else decode_cursor(last_event_id)
-        starts = await reader.starts(selection)
+        newest = await reader.end(selection)
+        starts = dict(newest.starts)
         if resumed is not None:
-            starts = {g: _at_most(start, starts.get(g, start)) for g, start in resumed.items()}
+            begun = resumed.starts_at(newest.site, selection.groups)
+            starts = {g: _at_most(start, starts.get(g, start)) for g, start in begun.items()}
         follower = ResultFollower(
             followed,
             lambda: deployments.find(deployment_id),
             insight,
-            dict(starts),
+            starts,
             caller,
         )
         for identity, revision in await reader.revisions(selection, starts):
@@ -208,13 +211,15 @@ def _read_time(times: Timestamps, time: int | None, path: str) -> int | None:
     return read
 
 
-def _at_most(start: Start, head: Start) -> Start:
-    """Return ``start``; if ``start`` is a position after ``head``, return ``head``."""
-    return min(start, head) if isinstance(start, int) and isinstance(head, int) else start
+def _at_most(start: Start, end: Start) -> Start:
+    """Return ``start``; if ``start`` is a position after ``end``, return ``end``."""
+    if isinstance(start, Position) and isinstance(end, Position) and start.next > end.next:
+        return end
+    return start
 
 
 async def _events(follower: ResultFollower) -> AsyncGenerator[ServerSentEvent, None]:
     async with aclosing(follower.results()) as results:
         async for cursor, row in results:
             data = msgspec.json.encode(row).decode()
-            yield ServerSentEvent(data, event="result", id=cursor)
+            yield ServerSentEvent(data, event="result", id=str(cursor))

@@ -191,9 +191,9 @@ class ResultHub:
     async def _follow_results(self, feed: _Feed) -> None:
         deployment_id = feed.deployment_id
         selection = select(self._deployments.find(deployment_id), None, FOG)
-        starts = await self._reader.starts(selection)
+        starts = dict((await self._reader.end(selection)).starts)
         follower = ResultFollower(
-            self._streams, lambda: self._deployments.find(deployment_id), None, dict(starts), FOG
+            self._streams, lambda: self._deployments.find(deployment_id), None, starts, FOG
         )
         for identity, revision in await self._reader.revisions(selection, starts):
             follower.revisions.add(identity, revision)

@@ -1,58 +1,98 @@
 """The cursor of a reader of results: where to resume each stream of results, as one string."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from analytics_enabler.groups import Group
 from mistbow.errors import InvalidRequestError
+from mistbow.site_names import MAX_SITE_NAME
+from mistbow.streams.wire import Position
 
-_START = r"[a-z0-9.-]{1,100}(?:=[0-9]{1,18}|@[0-9]{1,14})"
-_CURSOR = re.compile(rf"(?:{_START}(?:,(?!$)|$))*")
+_SITE = rf"[a-z0-9.-]{{1,{MAX_SITE_NAME}}}"
+_START = r"[a-z0-9.-]{1,100}(?:=[0-9]{1,18}(?:@[0-9]{1,14})?|@[0-9]{1,14})"
+_CURSOR = re.compile(rf"(?:({_SITE})/)?((?:{_START}(?:,(?!$)|$))*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """The time (ms since the epoch) at which to resume a stream of an unreachable site.
+    """The time (ms since the epoch) at which to resume a stream with an unknown position.
 
-    The position in such a stream is unknown until the site is reachable.
+    The position is unknown while the site of the stream is unreachable, and after an enabler at
+    another site has taken over. ``is_recomputed``: whether the stream of the new enabler also has
+    the results up to this time, which the former enabler has sent.
     """
 
     time: int
+    is_recomputed: bool = False
 
 
-Start = int | Since
-"""The place at which to resume a stream: a position or a time."""
+Start = Position | Since
+"""The place at which to resume a stream: a position with its frontier, or a time."""
 
 
-def encode_cursor(starts: Mapping[str, Start]) -> str:
-    """Return the cursor for ``starts``: group id -> resume position or time.
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where to resume: ``starts``: group id -> resume position or time.
 
-    >>> encode_cursor({"all.fair": 12, "site-x.fair": Since(1795278275000)})
-    'all.fair=12,site-x.fair@1795278275000'
+    ``site``: the site of the enabler that sent the cursor, which stores the streams of the groups
+    without a scope; empty: unknown.
+
+    >>> starts = {"all.fair": Position(12, 1795278275000), "site-x.fair": Since(1795278275000)}
+    >>> str(Cursor("cloud", starts))
+    'cloud/all.fair=12@1795278275000,site-x.fair@1795278275000'
     """
-    return ",".join(f"{group}{_encode(start)}" for group, start in sorted(starts.items()))
+
+    site: str
+    starts: Mapping[str, Start]
+
+    def __str__(self) -> str:
+        starts = ",".join(
+            f"{group}{_encode(start)}" for group, start in sorted(self.starts.items())
+        )
+        return f"{self.site}/{starts}" if self.site else starts
+
+    def starts_at(self, site: str, groups: Iterable[Group]) -> dict[str, Start]:
+        """Return group id -> where an enabler at ``site`` resumes.
+
+        Positions in the streams of another site are replaced by their frontiers.
+        """
+        if "" in (site, self.site) or site == self.site:
+            return dict(self.starts)
+        stored_elsewhere = {group.id for group in groups if group.scope is None}
+        return {
+            group: Since(start.frontier, is_recomputed=True)
+            if group in stored_elsewhere and isinstance(start, Position)
+            else start
+            for group, start in self.starts.items()
+        }
 
 
-def decode_cursor(text: str) -> dict[str, Start]:
-    """Return group id -> resume position or time, from a cursor.
+def decode_cursor(text: str) -> Cursor:
+    """Return the cursor of a text.
 
     Raises ``InvalidRequestError`` if the text is not a cursor.
     """
-    if not _CURSOR.fullmatch(text):
+    found = _CURSOR.fullmatch(text)
+    if found is None:
         raise InvalidRequestError(
             f"Last-Event-ID {text[:50]!r} is not the id of an event",
             hint="Send the id of the last event received.",
         )
-    return dict(_decode(part) for part in text.split(",") if part)
+    site, starts = found.groups()
+    return Cursor(site or "", dict(_decode(part) for part in starts.split(",") if part))
 
 
 def _encode(start: Start) -> str:
-    return f"@{start.time}" if isinstance(start, Since) else f"={start}"
+    if isinstance(start, Since):
+        return f"@{start.time}"
+    return f"={start.next}@{max(start.frontier, 0)}"
 
 
 def _decode(part: str) -> tuple[str, Start]:
-    group, at, time = part.partition("@")
-    if at:
+    place, _, time = part.partition("@")
+    group, is_position, position = place.partition("=")
+    if not is_position:
         return group, Since(int(time))
-    group, _, position = part.partition("=")
-    return group, int(position)
+    # Earlier versions sent positions without a time.
+    return group, Position(int(position), int(time or 0))

@@ -10,13 +10,13 @@ from cachetools import FIFOCache
 
 from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.groups import Group
-from analytics_enabler.results.cursor import Since, Start, encode_cursor
+from analytics_enabler.results.cursor import Cursor, Since, Start
 from analytics_enabler.results.selection import ResultSelection, select
-from analytics_enabler.results.streams import ResultStreams, SiteUnreachableError
+from analytics_enabler.results.streams import LAG_MS, ResultStreams, SiteUnreachableError
 from mistbow.auth.callers import Caller
 from mistbow.errors import ConflictError, NotFoundError, UnavailableError
 from mistbow.runtime.tasks import cancel_and_wait
-from mistbow.streams.wire import Chunk
+from mistbow.streams.wire import Chunk, Position
 
 MAX_REVISIONS = 20_000
 MAX_CHUNKS = 4
@@ -44,7 +44,7 @@ class LatestRevisions:
 class FollowedResult:
     """A new result, in the form of the API; ``cursor``: where a follower resumes after it."""
 
-    cursor: str
+    cursor: Cursor
     generation: Generation
     row: dict[str, Any]
 
@@ -65,8 +65,17 @@ class ResultFollower:
     starts: dict[str, Start]
     caller: Caller
     revisions: LatestRevisions = field(default_factory=LatestRevisions)
+    _recomputed: dict[str, int] = field(init=False)
+    """Group id -> the time (ms) up to which first revisions are repetitions."""
 
-    async def results(self) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+    def __post_init__(self) -> None:
+        self._recomputed = {
+            group: start.time - LAG_MS
+            for group, start in self.starts.items()
+            if isinstance(start, Since) and start.is_recomputed
+        }
+
+    async def results(self) -> AsyncGenerator[tuple[Cursor, dict[str, Any]], None]:
         """Yield (cursor, result) as results arrive; end when the deployment is deleted.
 
         A follower that resumes at a cursor may yield results again: all results of a chunk except
@@ -112,7 +121,7 @@ class ResultFollower:
                     return
                 for result in self._new_results(selection, group, chunk):
                     yield result
-                self.starts[group.id] = chunk.position.next
+                self.starts[group.id] = chunk.position
         finally:
             await cancel_and_wait(readers)
 
@@ -120,18 +129,19 @@ class ResultFollower:
         self, group: Group, part: ResultSelection, chunks: "asyncio.Queue[tuple[Group, Chunk]]"
     ) -> None:
         """Put the chunks of a group's results into the queue; retry after transient errors."""
-        start = self.starts.get(group.id, 0)
+        start = self.starts.get(group.id, Position(0, 0))
+        position = None if isinstance(start, Since) else start.next
         while True:
             try:
-                if isinstance(start, Since):
-                    start = await self.streams.since(group, start.time)
-                async with aclosing(self.streams.follow(group, part, start)) as followed:
+                if isinstance(start, Since) and position is None:
+                    position = await self.streams.since(group, start.time)
+                async with aclosing(self.streams.follow(group, part, position or 0)) as followed:
                     async for chunk in followed:
                         await chunks.put((group, chunk))
-                        start = chunk.position.next
+                        position = chunk.position.next
             except ConflictError:
                 # The site lost its store, so all rows of the stream are new.
-                start = 0
+                position = 0
                 await asyncio.sleep(RETRY_S)
             except (SiteUnreachableError, UnavailableError, NotFoundError):
                 # The agent restarts, its site is unreachable, or the stream has no rows yet.
@@ -141,10 +151,11 @@ class ResultFollower:
         self, selection: ResultSelection, group: Group, chunk: Chunk
     ) -> list[FollowedResult]:
         visible = selection.visible(chunk.rows).to_pylist()
-        rows = [row for row in visible if self._is_new(row)]
+        rows = [row for row in visible if self._is_new(group, row)]
+        site = self.streams.own_site()
         # Only the last row advances the cursor, so that a cut within the chunk loses no row.
-        before = encode_cursor(self.starts)
-        after = encode_cursor({**self.starts, group.id: chunk.position.next})
+        before = Cursor(site, dict(self.starts))
+        after = Cursor(site, {**self.starts, group.id: chunk.position})
         return [
             FollowedResult(
                 after if number == len(rows) else before,
@@ -160,5 +171,7 @@ class ResultFollower:
         except NotFoundError:
             return False
 
-    def _is_new(self, row: dict[str, Any]) -> bool:
+    def _is_new(self, group: Group, row: dict[str, Any]) -> bool:
+        if row["revision"] == 0 and row["ts"] <= self._recomputed.get(group.id, -1):
+            return False
         return self.revisions.add((row["insight"], row["key"], row["ts"]), row["revision"])

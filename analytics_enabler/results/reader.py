@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from analytics_enabler.groups import Group
-from analytics_enabler.results.cursor import Since, Start
+from analytics_enabler.results.cursor import Cursor, Since, Start
 from analytics_enabler.results.selection import ResultSelection
 from analytics_enabler.results.streams import (
     MAX_READ_BYTES,
@@ -24,6 +24,7 @@ from mistbow.clock import Clock
 from mistbow.errors import TooLargeError
 from mistbow.streams.results import current_results, latest_revisions
 from mistbow.streams.schemas import RESULT_ROWS
+from mistbow.streams.wire import Position
 
 FIRST_TICKS = 64
 MIN_FIRST_MS = 60_000
@@ -94,14 +95,14 @@ class ResultReader:
         """
 
         async def read(group: Group, part: ResultSelection) -> list[dict[str, Any]]:
-            position = starts.get(group.id, 0)
-            if isinstance(position, Since) or not position:
+            start = starts.get(group.id, Position(0, 0))
+            if isinstance(start, Since) or not start.next:
                 return []
             span = _first_range_ms(part)
             while span:
                 lower = max(self._clock() - span, part.since + 1)
                 try:
-                    rows = await self._streams.rows(group, part, lower, None, position)
+                    rows = await self._streams.rows(group, part, lower, None, start.next)
                     return latest_revisions(rows).to_pylist()  # type: ignore[no-any-return]
                 except TooManyRowsError:
                     span //= 2
@@ -111,14 +112,15 @@ class ResultReader:
         rows = [row for rows in by_group.values() for row in rows]
         return [((r["insight"], r["key"], r["ts"]), r["revision"]) for r in rows]
 
-    async def starts(self, selection: ResultSelection) -> dict[str, Start]:
-        """Return group id -> where new results start: the head of the group's stream of results.
+    async def end(self, selection: ResultSelection) -> Cursor:
+        """Return the cursor at which new results start: at the ends of the streams of all groups.
 
-        If the site of the stream is unreachable, the value is the current time instead.
+        If the site of a stream is unreachable, the results start at the current time instead.
         """
         now = Since(self._clock())
-        heads, _ = await read_groups(selection, lambda group, _: self._streams.head(group))
-        return {group.id: heads.get(group, now) for group in selection.groups}
+        ends, _ = await read_groups(selection, lambda group, _: self._streams.end(group))
+        starts = {group.id: ends.get(group, now) for group in selection.groups}
+        return Cursor(self._streams.own_site(), starts)
 
     async def _latest(
         self, group: Group, part: ResultSelection, start: int | None, end: int | None, limit: int
@@ -127,7 +129,7 @@ class ResultReader:
         oldest = max(part.since + 1, start or 0)
         if end is not None and end < oldest:
             return found
-        head = await self._streams.head(group)
+        head = (await self._streams.end(group)).next
         upper = end
         span, growth = _first_range_ms(part), GROWTH
         lower = (self._clock() if end is None else end) - span

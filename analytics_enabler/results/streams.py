@@ -1,7 +1,7 @@
 """The result streams of groups; each stream is stored at the site of its group."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from analytics_enabler.results.selection import ResultSelection
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import NotFoundError, UnavailableError
 from mistbow.streams.schemas import RESULT_ROWS
-from mistbow.streams.wire import Chunk
+from mistbow.streams.wire import Chunk, Position
 
 PATIENCE_S = 5.0
 
@@ -35,17 +35,22 @@ class SiteUnreachableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ResultStreams:
-    """Reads streams of results; raises ``SiteUnreachableError`` if another site is unreachable."""
+    """Reads streams of results; raises ``SiteUnreachableError`` if another site is unreachable.
+
+    ``own_site``: returns the site of ``agent``; empty: not known yet.
+    """
 
     agent: AsyncAgentClient
+    own_site: Callable[[], str]
 
-    async def head(self, group: Group) -> int:
-        """Return the head of the group's stream of results; 0 if the stream does not exist."""
+    async def end(self, group: Group) -> Position:
+        """Return the end of the group's stream of results; 0 if the stream does not exist."""
         async with _reaching(group):
             try:
-                return (await self._at(group).info(group.results)).head
+                info = await self._at(group).info(group.results)
             except NotFoundError:
-                return 0
+                return Position(0, 0)
+            return Position(info.head, info.frontier)
 
     async def frontier(self, group: Group) -> int:
         """Return the frontier of the group's results (ms); 0 if the stream does not exist."""
@@ -87,8 +92,8 @@ class ResultStreams:
 
         Raises ``TooManyRowsError`` for too many rows.
         """
-        start, head = await self.since(group, since.time), await self.head(group)
-        return await self._read(group, selection, start, head, selection.since + 1, None)
+        start, end = await self.since(group, since.time), await self.end(group)
+        return await self._read(group, selection, start, end.next, selection.since + 1, None)
 
     def follow(
         self, group: Group, selection: ResultSelection, start: int

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from analytics.plan.fragments import StreamLocation
 from mistbow.client.agent import AgentClient
+from mistbow.errors import ConflictError
 from mistbow.streams.events import event_rows, events_of
 
 
@@ -157,8 +158,14 @@ def read_presence(agent: AgentClient, decisions: StreamLocation) -> Presence:
     A process reads each decision once, since it caches the presence.
     """
     cached = _presences.setdefault((agent.url, decisions), _CachedPresence())
+    site = agent.at(decisions.site)
     with cached.lock:
-        rows = agent.at(decisions.site).read(decisions.stream, cached.next)
+        try:
+            rows = site.read(decisions.stream, cached.next)
+        except ConflictError:
+            # The site lost its store: its stream begins anew.
+            cached.presence = Presence()
+            rows = site.read(decisions.stream, 0)
         cached.presence.apply(from_rows(rows.table))
         cached.next = rows.position.next
         return Presence(list(cached.presence.gaps))

@@ -4,7 +4,7 @@ A new kind of fault is one entry of ``FAULTS``.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -207,6 +207,11 @@ FAULTS: tuple[Fault, ...] = (
 _LONG_S = 600.0
 
 
-def faults_of(seconds: float) -> tuple[Fault, ...]:
-    """Return the kinds of faults for a storm; a short one has no time for faults ``alone``."""
+def faults_of(seconds: float, names: Collection[str] = ()) -> tuple[Fault, ...]:
+    """Return the kinds of faults for a storm; a short one has no time for faults ``alone``.
+
+    ``names``: the names of the only kinds; empty: all kinds.
+    """
+    if names:
+        return tuple(each for each in FAULTS if each.name in names)
     return tuple(each for each in FAULTS if seconds >= _LONG_S or not each.alone)

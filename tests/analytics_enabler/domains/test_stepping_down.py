@@ -59,7 +59,7 @@ async def test_open_streams_end_at_a_standby_and_leave_no_task() -> None:
     topics = TopicHub({"decisions": DecisionsTopic(decisions)}, clock)
     stream = _Stream(hub, topics, clock, cast(DomainProxy, nothing), FOG)
     followed = deployment("a = COMPUTE AVG(x) EVERY 1 s")
-    follower = ResultFollower(ResultStreams(agent), lambda: followed, None, {}, FOG)
+    follower = ResultFollower(ResultStreams(agent, lambda: ""), lambda: followed, None, {}, FOG)
     before = asyncio.all_tasks()
     begun = asyncio.Event()
     reading = [

@@ -21,7 +21,7 @@ from analytics_enabler.live.events import MAX_QUEUED_EVENTS, CursorClock, EventQ
 from analytics_enabler.live.result_hub import LiveResult, ResultHub, ResultSubscriber, _Feed
 from analytics_enabler.live.topic_hub import TopicHub
 from analytics_enabler.live.topics import Event
-from analytics_enabler.results.cursor import Since
+from analytics_enabler.results.cursor import Cursor, Since
 from analytics_enabler.results.reader import ResultReader
 from analytics_enabler.results.selection import ResultSelection
 from analytics_enabler.results.streams import (
@@ -286,14 +286,14 @@ class BlockedReader:
         self.is_asked = asyncio.Event()
         self.is_cancelled = asyncio.Event()
 
-    async def starts(self, _selection: ResultSelection) -> dict[str, int]:
+    async def end(self, _selection: ResultSelection) -> Cursor:
         """Wait without end."""
         self.is_asked.set()
         try:
             await asyncio.Event().wait()
         finally:
             self.is_cancelled.set()
-        return {}
+        return Cursor("", {})
 
 
 async def test_follower_ends_if_its_clients_disconnect_before_its_first_read(

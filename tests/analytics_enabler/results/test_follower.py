@@ -8,13 +8,15 @@ import pyarrow as pa
 import pytest
 
 from analytics_enabler.deployments.model import Deployment
-from analytics_enabler.results.cursor import Since, Start, decode_cursor, encode_cursor
+from analytics_enabler.groups import Group
+from analytics_enabler.results.cursor import Cursor, Since, Start, decode_cursor
 from analytics_enabler.results.follower import ResultFollower
 from analytics_enabler.results.streams import ResultStreams
 from mistbow.auth.callers import FOG
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import InvalidRequestError
 from mistbow.streams.schemas import RESULT_ROWS
+from mistbow.streams.wire import Position
 from tests.analytics_enabler.support import deployment
 
 LIMIT_S = 20
@@ -33,20 +35,28 @@ async def first(agent: AsyncAgentClient, followed: Deployment, start: Start) -> 
     The result follower starts at ``start``.
     """
     follower = ResultFollower(
-        ResultStreams(agent), lambda: followed, None, {"all.fair": start}, FOG
+        ResultStreams(agent, lambda: "b"), lambda: followed, None, {"all.fair": start}, FOG
     )
     async with asyncio.timeout(LIMIT_S), aclosing(follower.results()) as results:
         async for text, row in results:
-            return text, row["value"]
+            return str(text), row["value"]
     raise AssertionError("it ended")
 
 
-async def write(agent: AsyncAgentClient, followed: Deployment, *ticks: int) -> None:
+async def write(
+    agent: AsyncAgentClient, followed: Deployment, *ticks: int, revision: int = 0
+) -> None:
     """Append one result for each tick (ms), with the tick as its value."""
     (generation,) = followed.live
     await agent.create_stream("results/all.fair", RESULT_ROWS)
     for tick in ticks:
-        row = {"insight": generation.uid, "key": "{}", "ts": tick, "value": tick, "revision": 0}
+        row = {
+            "insight": generation.uid,
+            "key": "{}",
+            "ts": tick,
+            "value": tick,
+            "revision": revision,
+        }
         rows = pa.RecordBatch.from_pylist([{**row, "computed_at": tick}], schema=RESULT_ROWS)
         await agent.append("results/all.fair", rows)
 
@@ -56,7 +66,7 @@ async def test_follower_restarts_at_beginning_of_lost_stream(
 ) -> None:
     followed = deployment("a = COMPUTE AVG(x) EVERY 1 s")
     await write(agent, followed, 1000)
-    assert await first(agent, followed, 1000) == ("all.fair=1", 1000)
+    assert await first(agent, followed, Position(1000, 0)) == ("b/all.fair=1@0", 1000)
 
 
 async def test_follower_of_unknown_head_starts_at_time(
@@ -64,17 +74,64 @@ async def test_follower_of_unknown_head_starts_at_time(
 ) -> None:
     followed = deployment("a = COMPUTE AVG(x) EVERY 1 s")
     await write(agent, followed, 1000, 100_000, 200_000)
-    assert await first(agent, followed, Since(200_001)) == ("all.fair=3", 200_000)
-    assert await first(agent, followed, Since(150_000)) == ("all.fair=3", 200_000)
+    assert await first(agent, followed, Since(200_001)) == ("b/all.fair=3@0", 200_000)
+    assert await first(agent, followed, Since(150_000)) == ("b/all.fair=3@0", 200_000)
+
+
+async def test_follower_at_another_site_skips_recomputed_results_but_no_correction(
+    agent: AsyncAgentClient,
+) -> None:
+    followed = deployment("a = COMPUTE AVG(x) EVERY 1 s")
+    (generation,) = followed.live
+    cursor = decode_cursor("a/all.fair=7@150000")
+    starts = cursor.starts_at("b", [generation.group])
+    follower = ResultFollower(
+        ResultStreams(agent, lambda: "b"), lambda: followed, None, starts, FOG
+    )
+    found: list[int] = []
+    async with asyncio.timeout(LIMIT_S), aclosing(follower.results()) as results:
+        reading = asyncio.create_task(anext(results))
+        # The new enabler computes the results again, from the beginning.
+        await write(agent, followed, 1000, 100_000, 200_000)
+        await write(agent, followed, 100_000, revision=1)
+        found.append((await reading)[1]["ts"])
+        found.append((await anext(results))[1]["ts"])
+    assert found == [200_000, 100_000]
+
+
+def test_positions_are_valid_only_at_the_site_of_their_streams() -> None:
+    every_site, one_site = Group(scope=None, scheduler="fair"), Group(scope="x", scheduler="fair")
+    starts: dict[str, Start] = {
+        every_site.id: Position(12, 1_795_278_275_000),
+        one_site.id: Position(5, 1_795_278_270_000),
+    }
+    groups = [every_site, one_site]
+    cursor = Cursor("a", starts)
+    assert cursor.starts_at("a", groups) == starts
+    assert cursor.starts_at("b", groups) == {
+        **starts,
+        every_site.id: Since(1_795_278_275_000, is_recomputed=True),
+    }
 
 
 def test_cursor_survives_round_trip() -> None:
-    starts = {"all.fair": 12, "site-x.fair": Since(1_795_278_275_000)}
-    assert decode_cursor(encode_cursor(starts)) == starts
-    assert decode_cursor("") == {}
+    starts: dict[str, Start] = {
+        "all.fair": Position(12, 1_795_278_276_000),
+        "site-x.fair": Since(1_795_278_275_000),
+    }
+    for cursor in (Cursor("edge-1", starts), Cursor("", starts), Cursor("edge-1", {})):
+        assert decode_cursor(str(cursor)) == cursor
+    assert decode_cursor("") == Cursor("", {})
+
+
+def test_cursor_of_an_earlier_version_is_read() -> None:
+    assert decode_cursor("all.fair=12,site-x.fair@7").starts == {
+        "all.fair": Position(12, 0),
+        "site-x.fair": Since(7),
+    }
 
 
 async def test_follower_raises_permanent_error(agent: AsyncAgentClient) -> None:
     await agent.create_stream("results/all.fair", pa.schema([("other", pa.int64())]))
     with pytest.raises(InvalidRequestError, match="has no column"):
-        await first(agent, deployment("a = COMPUTE AVG(x) EVERY 1 s"), 0)
+        await first(agent, deployment("a = COMPUTE AVG(x) EVERY 1 s"), Position(0, 0))

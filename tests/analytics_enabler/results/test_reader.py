@@ -66,7 +66,7 @@ async def test_ranges_grow_again_after_a_dense_moment(
     client, spans = agent
     for module in (streams, reader):
         monkeypatch.setattr(module, "MAX_READ_BYTES", 40_000)
-    results = ResultReader(ResultStreams(client), lambda: NOW)
+    results = ResultReader(ResultStreams(client, lambda: ""), lambda: NOW)
     selection = select(FOLLOWED, None, FOG)
     latest = await results.latest(selection, start=SPARSE.start, end=None, limit=10_000)
     assert latest.table["ts"].to_pylist() == [*SPARSE, *DENSE]

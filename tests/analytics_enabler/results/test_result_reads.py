@@ -56,7 +56,7 @@ class Agent:
         with served(app) as url:
             client = AsyncAgentClient(url)
             try:
-                yield ResultStreams(client)
+                yield ResultStreams(client, lambda: "")
             finally:
                 await client.close()
 

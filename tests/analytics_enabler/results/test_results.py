@@ -250,7 +250,20 @@ def test_follow_resumes_after_last_event(site: DeployedSite, enabler_url: str) -
 
 
 @pytest.mark.parametrize(
-    "event_id", ["x1", "7", "all.fair=", "all.fair=1,", "a=1;b=2", "a=-1", "a@", "a@1=2"]
+    "event_id",
+    [
+        "x1",
+        "7",
+        "all.fair=",
+        "all.fair=1,",
+        "a=1;b=2",
+        "a=-1",
+        "a@",
+        "a@1=2",
+        "a/b/c=1",
+        "/a=1",
+        "a=1@",
+    ],
 )
 def test_follow_rejects_invalid_event_id(
     site: DeployedSite, enabler_url: str, event_id: str

@@ -1,7 +1,10 @@
 """The presence of the sites of a merge, computed from the merge's decisions."""
 
 import pyarrow as pa
+import pytest
 
+from analytics.plan.fragments import StreamLocation
+from analytics_worker.merge import decisions
 from analytics_worker.merge.decisions import (
     Decision,
     Forgotten,
@@ -11,19 +14,23 @@ from analytics_worker.merge.decisions import (
     Left,
     Presence,
     SiteDecision,
+    _CachedPresence,
     from_rows,
+    read_presence,
     row_of,
 )
+from mistbow.client.agent import AgentClient
+from mistbow.streams.schemas import EVENTS
 
 
-def read_presence(*decided: tuple[int, str, Decision]) -> Presence:
+def presence_after(*decided: tuple[int, str, Decision]) -> Presence:
     known = Presence()
     known.apply(SiteDecision(*one) for one in decided)
     return known
 
 
 def test_site_is_missing_from_its_leaving_to_its_joining() -> None:
-    known = read_presence((10, "a", Left()), (12, "b", Left()), (20, "a", Joined()))
+    known = presence_after((10, "a", Left()), (12, "b", Left()), (20, "a", Joined()))
     assert [known.missing(tick) for tick in (10, 11, 13, 20, 21)] == [
         (),
         ("a",),
@@ -37,7 +44,7 @@ def test_site_is_missing_from_its_leaving_to_its_joining() -> None:
 
 
 def test_site_neither_leaves_nor_joins_twice() -> None:
-    known = read_presence(
+    known = presence_after(
         (5, "a", Joined()), (10, "a", Left()), (15, "a", Left()), (20, "a", Joined())
     )
     assert [(gap.after, gap.until) for gap in known.gaps] == [(10, 20)]
@@ -51,3 +58,17 @@ def test_decisions_go_to_rows_and_back() -> None:
         SiteDecision(3, "b", Late((LateSpan("p", 1000, 2000, 5000),))),
     ]
     assert list(from_rows(pa.Table.from_batches([row_of(one) for one in decided]))) == decided
+
+
+def test_presence_is_read_anew_after_the_site_lost_its_store(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = StreamLocation("", "decisions/presence-anew")
+    known = presence_after((10, "a", Left()))
+    read_before_the_loss = {(agent.url, location): _CachedPresence(known, next=1000)}
+    monkeypatch.setattr(decisions, "_presences", read_before_the_loss)
+    agent.create_stream(location.stream, EVENTS)
+    agent.append(location.stream, row_of(SiteDecision(15, "b", Left())))
+    assert read_presence(agent, location).missing(20) == ("b",)
+    agent.append(location.stream, row_of(SiteDecision(16, "c", Left())))
+    assert read_presence(agent, location).missing(20) == ("b", "c")
