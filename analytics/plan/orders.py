@@ -7,6 +7,8 @@ import msgspec
 
 from analytics.plan.fragments import Fragment
 from analytics.plan.status import FragmentStatus
+from mistbow.domains import MAX_GENERATION
+from mistbow.streams.wire import MAX_INT64
 
 PartialOwner = tuple[str, str]
 """(group id, slug of the site) of a partial fragment of any version."""
@@ -44,15 +46,21 @@ class Lease(msgspec.Struct, frozen=True, order=True):
 
 
 def lease_from(details: Any) -> Lease | None:
-    """Return the lease in the details of a refused order; None: of an earlier version.
+    """Return the lease in the details of a refused order; None: no lease, or an impossible one.
+
+    A worker of an earlier version sends no lease. A stolen worker may send one that no lease can
+    exceed.
 
     >>> lease_from({"generation": 3, "epoch": 1}), lease_from(None)
     (Lease(generation=3, epoch=1), None)
+    >>> lease_from({"generation": 2**62, "epoch": 1})
     """
     try:
-        return msgspec.convert(details, Lease)
+        lease = msgspec.convert(details, Lease)
     except msgspec.ValidationError:
         return None
+    is_possible = 0 <= lease.generation <= MAX_GENERATION and 0 <= lease.epoch <= MAX_INT64
+    return lease if is_possible else None
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):

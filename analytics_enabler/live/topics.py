@@ -19,6 +19,9 @@ from mistbow.errors import UnavailableError
 LAG_PERIOD_S = 5.0
 """The minimum time (s) between two events that only differ in the lag of insights."""
 
+_UNSENT_MS = 10_000
+"""The maximum time (ms) from the record of a decision to its event."""
+
 SHOWN_DECISIONS = 20
 """The number of decisions that a new client receives."""
 
@@ -29,7 +32,6 @@ FOG_KEYS = {
     "fragments": ("fragment",),
     "flows": ("source", "target", "kind", "group"),
 }
-
 """Part of the view of the fog -> the fields that identify an entry of it."""
 
 Event = tuple[str, Any]
@@ -245,7 +247,9 @@ class DecisionsTopic:
         """Return the newest decisions, or those since the client's last event."""
         if after is None:
             return [("decision", each) for each in self._newest[-SHOWN_DECISIONS:]]
-        return [("decision", each) for each in self._newest if each["at"] >= after]
+        # A decision is sent some time after it was recorded; the client may have seen other events
+        # in between.
+        return [("decision", each) for each in self._newest if each["at"] >= after - _UNSENT_MS]
 
 
 def _shown(decision: Any) -> Mapping[str, Any]:

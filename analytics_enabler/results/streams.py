@@ -6,6 +6,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from analytics_enabler.groups import Group
 from analytics_enabler.results.cursor import Since
@@ -18,8 +19,13 @@ from mistbow.streams.wire import Chunk, Position
 PATIENCE_S = 5.0
 
 LAG_MS = 10_000
-"""The assumed maximum time (ms) from a tick to the computation of the results at this tick."""
+"""The usual maximum time (ms) from a tick to the computation of the results at this tick."""
 
+MAX_LAG_MS = 300_000
+"""The maximum time (ms) from a tick to the computation of results that a resumed client receives.
+
+Results lag by more than ``LAG_MS`` after restarts, under overload, and behind a slow site.
+"""
 
 MAX_READ_BYTES = 64 * 2**20
 """The maximum size (in Arrow) of the rows of one read."""
@@ -92,8 +98,10 @@ class ResultStreams:
 
         Raises ``TooManyRowsError`` for too many rows.
         """
-        start, end = await self.since(group, since.time), await self.end(group)
-        return await self._read(group, selection, start, end.next, selection.since + 1, None)
+        start = await self.since(group, since.time - MAX_LAG_MS)
+        end = await self.end(group)
+        rows = await self._read(group, selection, start, end.next, selection.since + 1, None)
+        return rows.filter(pc.greater_equal(rows["computed_at"], since.time - LAG_MS))
 
     def follow(
         self, group: Group, selection: ResultSelection, start: int

@@ -11,6 +11,7 @@ from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.groups import Group
 from analytics_enabler.results.cursor import Cursor, Since, Start, decode_cursor
 from analytics_enabler.results.follower import ResultFollower
+from analytics_enabler.results.selection import select
 from analytics_enabler.results.streams import ResultStreams
 from mistbow.auth.callers import FOG
 from mistbow.client.agent import AsyncAgentClient
@@ -44,9 +45,9 @@ async def first(agent: AsyncAgentClient, followed: Deployment, start: Start) -> 
 
 
 async def write(
-    agent: AsyncAgentClient, followed: Deployment, *ticks: int, revision: int = 0
+    agent: AsyncAgentClient, followed: Deployment, *ticks: int, revision: int = 0, lag: int = 0
 ) -> None:
-    """Append one result for each tick (ms), with the tick as its value."""
+    """Append one result for each tick (ms), with the tick as its value, computed ``lag`` later."""
     (generation,) = followed.live
     await agent.create_stream("results/all.fair", RESULT_ROWS)
     for tick in ticks:
@@ -57,7 +58,7 @@ async def write(
             "value": tick,
             "revision": revision,
         }
-        rows = pa.RecordBatch.from_pylist([{**row, "computed_at": tick}], schema=RESULT_ROWS)
+        rows = pa.RecordBatch.from_pylist([{**row, "computed_at": tick + lag}], schema=RESULT_ROWS)
         await agent.append("results/all.fair", rows)
 
 
@@ -129,6 +130,19 @@ def test_cursor_of_an_earlier_version_is_read() -> None:
         "all.fair": Position(12, 0),
         "site-x.fair": Since(7),
     }
+
+
+async def test_results_that_lag_are_read_by_the_time_of_their_computation(
+    agent: AsyncAgentClient,
+) -> None:
+    followed = deployment("a = COMPUTE AVG(x) EVERY 1 s")
+    ((group, part),) = select(followed, None, FOG).groups.items()
+    ticks = range(400_000, 500_000, 1000)
+    await write(agent, followed, *ticks, lag=60_000)
+    streams = ResultStreams(agent, lambda: "b")
+    found = await streams.computed_since(group, part, Since(525_000))
+    # The last 10 s before the time are repeated.
+    assert found["ts"].to_pylist() == [tick for tick in ticks if tick + 60_000 >= 515_000]
 
 
 async def test_follower_raises_permanent_error(agent: AsyncAgentClient) -> None:
