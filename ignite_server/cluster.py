@@ -11,9 +11,10 @@ from pathlib import Path
 from pyignite import Client
 from pyignite.datatypes.cluster_state import ClusterState
 
-from ignite_server.config import IgniteConfig, class_path, java_argv
+from ignite_server.config import ENVIRONMENT, IgniteConfig, class_path, java_argv
 from mistbow.errors import ConflictError, UnavailableError
 from mistbow.java import find_java
+from mistbow.runtime.environment import inherited_environment
 from mistbow.telemetry import get_logger
 from storage_agent.ignite.client import CACHE_GROUP
 from storage_agent.ignite.tls import client_tls
@@ -112,7 +113,14 @@ def control(config: IgniteConfig, jars: Path, *arguments: str) -> str:
         *([] if config.tls is None else config.tls.control_flags(config.folder)),
         *arguments,
     ]
-    ended = subprocess.run(argv, capture_output=True, text=True, timeout=_CONTROL_S, check=False)
+    ended = subprocess.run(
+        argv,
+        env=inherited_environment(ENVIRONMENT),
+        capture_output=True,
+        text=True,
+        timeout=_CONTROL_S,
+        check=False,
+    )
     if ended.returncode != 0:
         raise UnavailableError(
             f"Ignite's control utility failed: {' '.join(arguments)}",

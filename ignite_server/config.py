@@ -21,7 +21,25 @@ _CACHED_MB = 64
 _MEMORY_ONLY_MB = 256
 """The memory (MB) for the data of an Ignite that stores no data on disk."""
 
-# What Ignite reaches for with reflection, closed by default since Java 16.
+ENVIRONMENT = (
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "JAVA_HOME",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "TMPDIR",
+    "TZ",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "MISTBOW_RUN",
+)
+"""The environment variables that Ignite inherits.
+
+Ignite writes its environment into its files, so settings are excluded: some settings are secret.
+``MISTBOW_RUN`` is the tag by which a run finds and ends the processes that it has started.
+"""
+
 _OPENED = (
     "java.base/jdk.internal.access",
     "java.base/jdk.internal.misc",

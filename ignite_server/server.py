@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from ignite_server.cluster import make_ready
-from ignite_server.config import IgniteConfig
+from ignite_server.config import ENVIRONMENT, IgniteConfig
 from ignite_server.jars import ensure_jars
 from ignite_server.ports import free_ports
 from ignite_server.settings import IgniteSettings
@@ -21,24 +21,6 @@ _START_S = 60.0
 _STOP_S = 20.0
 _PAUSE_S = 0.1
 
-ENVIRONMENT = (
-    "PATH",
-    "LD_LIBRARY_PATH",
-    "JAVA_HOME",
-    "JAVA_TOOL_OPTIONS",
-    "JDK_JAVA_OPTIONS",
-    "TMPDIR",
-    "TZ",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "MISTBOW_RUN",
-)
-"""The environment variables that an Ignite server inherits.
-
-Ignite writes its environment into its files, so settings are excluded: some settings are secret.
-``MISTBOW_RUN`` is the tag by which a run finds and ends the processes that it has started.
-"""
 
 
 class IgniteServer:

@@ -11,9 +11,8 @@ from pydantic_settings import BaseSettings
 from analytics_enabler.settings import EnablerSettings
 from analytics_worker.settings import WorkerSettings
 from ignite_server.cluster import make_ready
-from ignite_server.config import IgniteConfig
+from ignite_server.config import ENVIRONMENT, IgniteConfig
 from ignite_server.ports import LOOPBACK
-from ignite_server.server import ENVIRONMENT
 from ignite_server.settings import IgniteSettings
 from mistbow.client.credentials import service_credentials
 from mistbow.flags import check_settings
