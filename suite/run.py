@@ -30,14 +30,14 @@ def run(settings: RunSettings) -> None:
     """Start the suite, show its insights, and stop it on Ctrl-C or SIGTERM."""
     console = Console()
     problems = make_home(settings.home)
-    processes = children(settings)
-    check_settings_of(processes)
+    check_settings_of(children(settings))
     with home_lock(settings.home, "run", "a suite") as lock:
         check_all_ports(settings, LOOPBACK)
         prepare(settings.jars_folder, console)
         stopping = stop_on_signals()
         output = FileLog(settings.home / "logs", console, secrets_of(settings))
-        supervisor = Supervisor(processes, output, keep_open=[lock])
+        # The class path of Ignite lists its jars, which exist only now.
+        supervisor = Supervisor(children(settings), output, keep_open=[lock])
         try:
             for each in problems:
                 output.report(each)

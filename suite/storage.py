@@ -16,8 +16,7 @@ def run(settings: StorageSettings) -> None:
     """Run Ignite and the storage agent until SIGTERM or Ctrl-C, with logs on standard output."""
     require_token_beyond_loopback("storage", settings.host, settings)
     problems = make_home(settings.home)
-    processes = storage(settings)
-    check_settings_of(processes)
+    check_settings_of(storage(settings))
     with home_lock(settings.home, "run", "a suite") as lock:
         check_all_ports(settings, settings.host)
         ensure_jars(settings.jars_folder)
@@ -25,7 +24,8 @@ def run(settings: StorageSettings) -> None:
         output = StdoutLog(secrets_of(settings))
         for problem in problems:
             output.report(problem)
-        supervisor = Supervisor(processes, output, keep_open=[lock])
+        # The class path of Ignite lists its jars, which exist only now.
+        supervisor = Supervisor(storage(settings), output, keep_open=[lock])
         try:
             if supervisor.start(stopping):
                 stopping.wait()

@@ -81,6 +81,12 @@ def ignite_of(process):
     return next(each for each in children if "java" in each.name())
 
 
+def test_storage_starts_where_the_jars_of_ignite_are_not_downloaded_yet(tmp_path):
+    jars = str(tmp_path / "jars")
+    with storage(tmp_path, services="agent", MISTBOW_JARS=jars) as (_, url, _lines):
+        eventually(lambda: is_ready(url), timeout=150, what="the agent is ready")
+
+
 def test_a_sites_storage_with_a_monitor_serves_by_a_token_starts_again_and_ends_in_order(tmp_path):
     with storage(tmp_path) as (process, url, lines):
         eventually(lambda: is_ready(url), timeout=90, what="the agent is ready")
