@@ -240,10 +240,11 @@ class Corrector:
         due = _merged(touched, waiting.spans)
         spans = {uid: each for uid, each in due.items() if uid in uids}
         is_behind = scanner.is_behind
-        spans = self._correct_states(task, spans, frontier)
+        gaps = read_last_gaps(self._agent, task.fragment)
+        spans = self._correct_states(task, spans, gaps, frontier)
         # Only the stored position of a merge can wait for a site.
         may_wait = scanner is task.scanner and isinstance(task.fragment, Merge)
-        unanswered = self._correct_spans(task, spans, may_wait=may_wait)
+        unanswered = self._correct_spans(task, spans, gaps, may_wait=may_wait)
         if unanswered is None:
             return False
         with self._lock:
@@ -261,7 +262,12 @@ class Corrector:
         return bool(spans)
 
     def _correct_spans(
-        self, task: _CorrectionTask, spans: Mapping[str, list[TickSpan]], *, may_wait: bool
+        self,
+        task: _CorrectionTask,
+        spans: Mapping[str, list[TickSpan]],
+        gaps: LastGaps,
+        *,
+        may_wait: bool,
     ) -> dict[str, list[TickSpan]] | None:
         """Correct the results at ticks; return the ticks for which a site did not answer.
 
@@ -269,7 +275,6 @@ class Corrector:
         answer and the ticks may not wait.
         """
         unanswered: dict[str, list[TickSpan]] = {}
-        gaps = read_last_gaps(self._agent, task.fragment)
         for piece in self._pieces(task, spans, gaps):
             try:
                 for ticks in self._recomputation.split(task.fragment, piece, gaps):
@@ -306,26 +311,17 @@ class Corrector:
         self._ticks_due = counts
 
     def _correct_states(
-        self, task: _CorrectionTask, spans: dict[str, list[TickSpan]], frontier: int
+        self,
+        task: _CorrectionTask,
+        spans: dict[str, list[TickSpan]],
+        gaps: LastGaps,
+        frontier: int,
     ) -> dict[str, list[TickSpan]]:
         if task.access is None:
             return spans
-        plan, sources = task.fragment.plan, partial(self._point_streams, task.fragment)
-        insights = StatefulInsights(self._agent, plan, task.access, sources)
+        plan, sources = task.fragment.plan, partial(_point_streams, task.fragment, gaps)
+        insights = StatefulInsights(self._agent, plan, task.access, gaps, sources)
         return insights.correct_states(spans, frontier)
-
-    def _point_streams(self, fragment: Whole | Merge, first: int) -> tuple[StreamLocation, ...]:
-        """Return the streams with the points from the tick ``first`` (ms) on, except for absent
-        sites.
-        """
-        if isinstance(fragment, Whole):
-            return (fragment.source,)
-        absent = read_last_gaps(self._agent, fragment).absent(first)
-        return tuple(
-            StreamLocation(one.data_site, RAW)
-            for one in fragment.sources
-            if one.data_site not in absent
-        )
 
     def _first_uncorrected(self, fragment: Whole, attributes: dict[str, Any]) -> int:
         """Return the first position in the source at which a late row may not be corrected yet."""
@@ -395,6 +391,22 @@ class Corrector:
             min_ts=first,
             max_ts=max(span.last for span in spans.values()),
         ).table
+
+
+def _point_streams(
+    fragment: Whole | Merge, gaps: LastGaps, first: int
+) -> tuple[StreamLocation, ...]:
+    """Return the streams with the points from the tick ``first`` (ms) on, except for absent
+    sites.
+    """
+    if isinstance(fragment, Whole):
+        return (fragment.source,)
+    absent = gaps.absent(first)
+    return tuple(
+        StreamLocation(one.data_site, RAW)
+        for one in fragment.sources
+        if one.data_site not in absent
+    )
 
 
 def _merged(

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from analytics.plan.fragments import StreamLocation
 from analytics.plan.nodes import Insight, Plan
 from analytics.plan.resumption import subplan
+from analytics_worker.late_data.last_gaps import LastGaps
 from analytics_worker.late_data.recomputation import are_expired
-from analytics_worker.late_data.tick_spans import TickSpan
+from analytics_worker.late_data.tick_spans import TickSpan, spans_after
 from analytics_worker.stateful.accumulators import accumulators_of
 from analytics_worker.stateful.state_correction import StateCorrector
 from analytics_worker.stateful.state_stream import StateAccess
@@ -23,20 +24,23 @@ Spans = dict[str, list[TickSpan]]
 class StatefulInsights:
     """The insights of a plan, and the access to the states of their accumulators.
 
-    ``sources`` returns the streams that have the points from a tick (ms) on.
+    ``gaps``: the gaps of the sites. ``sources`` returns the streams that have the points from a
+    tick (ms) on.
     """
 
     agent: AgentClient
     plan: Plan
     access: StateAccess
+    gaps: LastGaps
     sources: Callable[[int], tuple[StreamLocation, ...]]
 
     def correct_states(self, spans: Mapping[str, list[TickSpan]], frontier: int) -> Spans:
         """Correct the states that late data affect; return insight uid -> the ticks to correct.
 
         The results of an accumulating insight are corrected from the first corrected state up to
-        ``frontier`` (ms) at least. If the points have expired, the insight is omitted. The ticks of
-        other insights are returned unchanged.
+        ``frontier`` (ms) at least. If the points have expired, the insight is omitted, as are the
+        ticks whose states include points of a removed site. The ticks of other insights are
+        returned unchanged.
         """
         touched: dict[int, list[Insight]] = {}
         for insight in self.plan.insights:
@@ -45,15 +49,27 @@ class StatefulInsights:
         corrected = dict(spans)
         # Each interval by itself: a step of a daily insight needs the points of a whole day.
         for insights in touched.values():
-            for insight in insights:
-                del corrected[insight.uid]
-            corrected |= self._correct(tuple(insights), spans, frontier)
+            own = {insight.uid: corrected.pop(insight.uid) for insight in insights}
+            corrected |= self._correct(self._without_removed_sites(own), frontier)
         return corrected
 
-    def _correct(
-        self, insights: tuple[Insight, ...], spans: Mapping[str, list[TickSpan]], frontier: int
-    ) -> Spans:
-        first = min(spans[insight.uid][0].first for insight in insights)
+    def _without_removed_sites(self, spans: Spans) -> Spans:
+        """Return the ticks whose states do not include points of a removed site.
+
+        The points of a removed site cannot be read again, so no state that includes them can be
+        recomputed. Later states continue from the last one of these.
+        """
+        first = min(each[0].first for each in spans.values())
+        if not (removed := self.gaps.removed(first)):
+            return spans
+        log.warning("correction_sites_removed", sites=sorted(removed), first=first)
+        return spans_after(spans, self.gaps.removed_until)
+
+    def _correct(self, spans: Spans, frontier: int) -> Spans:
+        insights = tuple(insight for insight in self.plan.insights if insight.uid in spans)
+        if not insights:
+            return {}
+        first = min(each[0].first for each in spans.values())
         sources = self.sources(first)
         if are_expired(self.agent, sources, first - 2 * insights[0].every_ms):
             uids = sorted(insight.uid for insight in insights)

@@ -84,6 +84,15 @@ def split_after(
     yield from _clip({uid: [span] for uid, span in cluster.items()}, plan, bounds)
 
 
+def spans_after(spans: Mapping[str, list[TickSpan]], time: int) -> dict[str, list[TickSpan]]:
+    """Return the spans of insights after a time (ms), without the insights that have none."""
+    later = {
+        uid: [TickSpan(max(span.first, time + 1), span.last) for span in each if span.last > time]
+        for uid, each in spans.items()
+    }
+    return {uid: each for uid, each in later.items() if each}
+
+
 def split_by_rows(
     cluster: Mapping[str, TickSpan], plan: Plan, times: npt.NDArray[np.int64], max_rows: int
 ) -> Iterator[dict[str, TickSpan]]:

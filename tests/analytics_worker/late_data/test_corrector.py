@@ -1,6 +1,7 @@
 """Corrections by a corrector on real Spark over a real storage agent."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,14 +26,19 @@ from analytics_worker.merge.decisions import (
     SiteDecision,
     row_of,
 )
+from analytics_worker.operators.accumulators import RunningCount
 from analytics_worker.spark.library import SparkLibrary
+from analytics_worker.stateful.accumulators import accumulators_of, as_json
+from analytics_worker.stateful.state_stream import StateAccess, append_states
+from analytics_worker.stateful.state_table import StateEntry
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
 from mistbow.errors import UnavailableError
 from mistbow.streams.results import current_results
-from mistbow.streams.schemas import EVENTS, PANES, RAW, RESULT_ROWS
+from mistbow.streams.schemas import EVENTS, PANES, RAW, RESULT_ROWS, STATES
 from tests.support.conditions import eventually
+from tests.support.leases import granted
 
 WINDOWS = (Window(id="w", pane="p", size_ms=1000, every_ms=1000),)
 EVER = 2**62
@@ -153,11 +159,17 @@ def test_late_rows_of_a_removed_insight_do_not_block_the_corrections_of_a_merge(
 
 
 def merge_of_two_sites(
-    agent: AgentClient, target: str, name: str, ticks: range, late: tuple[int, ...]
+    agent: AgentClient,
+    target: str,
+    name: str,
+    ticks: range,
+    late: tuple[int, ...],
+    left_at: int | None = None,
 ) -> Merge:
     """Return a merge whose sites ``n1`` and ``far`` have stored a pane (sum 2) at each tick (ms).
 
-    The panes of ``n1`` at the ticks ``late`` were late; ``far`` left before the last one of these.
+    The panes of ``n1`` at the ticks ``late`` were late. ``left_at``: when ``far`` left (ms); None:
+    before the last late tick.
     """
     sources = (
         StreamLocation("n1", f"panes/{name}.n1"),
@@ -177,7 +189,7 @@ def merge_of_two_sites(
     spans = [Late((LateSpan("p", tick, tick, tick + 1),)) for tick in late]
     made = [
         *(SiteDecision(tick, "n1", span) for tick, span in zip(late[:-1], spans, strict=False)),
-        SiteDecision(late[-1] - 500, "far", Left()),
+        SiteDecision(left_at or late[-1] - 500, "far", Left()),
         SiteDecision(late[-1], "n1", spans[-1]),
     ]
     for decision in made:
@@ -242,6 +254,43 @@ def test_result_with_points_of_a_removed_site_is_not_corrected(
     }
     assert not corrector.step(EVER)
     client.close()
+
+
+def test_states_with_points_of_a_removed_site_are_not_corrected(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int, tmp_path: Path
+) -> None:
+    first = system_clock() // 1000 * 1000 - 30_000
+    ticks = range(first, first + 6000, 1000)
+    merge = merge_of_two_sites(
+        agent, target, "removed-states", ticks, (ticks[2],), left_at=ticks[4]
+    )
+    decisions = merge.decisions.stream
+    forgotten = SiteDecision(ticks[5], "far", Forgotten())
+    agent.append(decisions, row_of(forgotten), epoch=agent.claim(decisions).epoch)
+    pane = Pane(id="p", source=Source("counted.metric"), by=(), width_ms=1000, contents=("points",))
+    window = msgspec.structs.replace(WINDOWS[0], contents=("points",), start=first - 1000)
+    insight = Insight(
+        uid="i", expression=Measure("RUNNING_COUNT", "w"), by=(), every_ms=1000, since=first - 1
+    )
+    plan = Plan(insights=(insight,), windows=(window,), panes=(pane,))
+    states = StreamLocation("n1", "states/removed-states")
+    agent.create_stream(states.stream, STATES)
+    lease = granted(agent.url, states, agent.claim(states.stream).epoch, tmp_path)
+    access = StateAccess(agent.url, states, lease, str(tmp_path / "lock"))
+    (accumulator,) = accumulators_of(plan)
+    of_both_sites = [
+        (accumulator.id, "{}", StateEntry(tick, 0, as_json(RunningCount(2 * number))))
+        for number, tick in enumerate(ticks, 1)
+    ]
+    head = append_states(agent, access, of_both_sites, 0)
+    agent.put([Point(metric="counted.metric", entity="a", ts=ticks[2], value=2.0)])
+    corrector = Corrector(SparkLibrary(spark, agent.url), agent)
+    later = msgspec.structs.replace(merge, sources=merge.sources[:1], plan=plan)
+    corrector.begin(later, epoch, access=access)
+    corrector.step(ticks[-1])
+    assert not corrector.step(ticks[-1])
+    assert corrector.ticks_due == {}
+    assert agent.info(states.stream).head == head == len(ticks)
 
 
 def test_correction_is_due_from_the_arrival_of_a_late_point_until_results_have_it(
