@@ -26,6 +26,7 @@ from analytics_worker.late_data.tick_spans import (
     split_after,
     split_by_rows,
 )
+from analytics_worker.late_data.unanswered_ticks import UnansweredTicks
 from analytics_worker.stateful.state_stream import StateAccess
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
@@ -241,17 +242,20 @@ class Corrector:
         spans = {uid: each for uid, each in due.items() if uid in uids}
         is_behind = scanner.is_behind
         gaps = read_last_gaps(self._agent, task.fragment)
-        spans = self._correct_states(task, spans, gaps, frontier)
         # Only the stored position of a merge can wait for a site.
         may_wait = scanner is task.scanner and isinstance(task.fragment, Merge)
-        unanswered = self._correct_spans(task, spans, gaps, may_wait=may_wait)
-        if unanswered is None:
+        unanswered = UnansweredTicks(may_wait)
+        spans = self._correct_states(task, spans, gaps, frontier, unanswered)
+        if not self._correct_spans(task, spans, gaps, unanswered):
             return False
+        if unanswered.reason is not None and not waiting.spans:
+            insights = sorted(unanswered.spans)
+            log.warning("correction_waits", insights=insights, reason=unanswered.reason)
         with self._lock:
             if scanner is not task.scanner:
                 scanner.move_to(position)
             elif task is self._task:  # else another fragment has begun, at an earlier position
-                self._waiting = waiting = _still_waiting(waiting, unanswered, scanner)
+                self._waiting = waiting = _still_waiting(waiting, unanswered.spans, scanner)
                 scanner.move_to(position)
                 to_store = min(position, waiting.position)
                 is_far = to_store >= self._stored_position + _POSITION_STEP
@@ -259,35 +263,28 @@ class Corrector:
                     self._store_position(task, to_store)
         if not is_behind:
             self._report(task, _merged(scanner.due, waiting.spans))
-        return bool(spans)
+        return bool(spans or unanswered.spans)
 
     def _correct_spans(
         self,
         task: _CorrectionTask,
         spans: Mapping[str, list[TickSpan]],
         gaps: LastGaps,
-        *,
-        may_wait: bool,
-    ) -> dict[str, list[TickSpan]] | None:
-        """Correct the results at ticks; return the ticks for which a site did not answer.
+        unanswered: UnansweredTicks,
+    ) -> bool:
+        """Correct the results at ticks; return False if this corrector is to stop.
 
-        Return None if this corrector is to stop. Raises ``UnavailableError`` if a site did not
-        answer and the ticks may not wait.
+        Ticks for which a site does not answer are added to ``unanswered``.
         """
-        unanswered: dict[str, list[TickSpan]] = {}
         for piece in self._pieces(task, spans, gaps):
             try:
                 for ticks in self._recomputation.split(task.fragment, piece, gaps):
                     if self._stopping.is_set():
-                        return None
+                        return False
                     self._correct(task, ticks)
             except UnavailableError as error:
-                if not may_wait:
-                    raise
-                if not self._waiting.spans and not unanswered:
-                    log.warning("correction_waits", insights=sorted(piece), reason=error.message)
-                unanswered = _merged(unanswered, {uid: [span] for uid, span in piece.items()})
-        return unanswered
+                unanswered.add({uid: [span] for uid, span in piece.items()}, error)
+        return True
 
     def _pieces(
         self, task: _CorrectionTask, spans: Mapping[str, list[TickSpan]], gaps: LastGaps
@@ -316,12 +313,13 @@ class Corrector:
         spans: dict[str, list[TickSpan]],
         gaps: LastGaps,
         frontier: int,
+        unanswered: UnansweredTicks,
     ) -> dict[str, list[TickSpan]]:
         if task.access is None:
             return spans
         plan, sources = task.fragment.plan, partial(_point_streams, task.fragment, gaps)
         insights = StatefulInsights(self._agent, plan, task.access, gaps, sources)
-        return insights.correct_states(spans, frontier)
+        return insights.correct_states(spans, frontier, unanswered)
 
     def _first_uncorrected(self, fragment: Whole, attributes: dict[str, Any]) -> int:
         """Return the first position in the source at which a late row may not be corrected yet."""

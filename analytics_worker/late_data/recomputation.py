@@ -15,7 +15,7 @@ from analytics_worker.late_data.tick_spans import TickSpan
 from analytics_worker.stateful.state_stream import StateAccess
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
-from mistbow.errors import NotFoundError
+from mistbow.errors import MistbowError, NotFoundError, UnavailableError
 from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
 
@@ -76,7 +76,23 @@ class Recomputation:
             log.warning("correction_rows_expired", insights=sorted(left), first=first)
 
     def compute(self, ticks: RecomputableTicks, plan: Plan, access: StateAccess | None) -> pa.Table:
-        """Return a plan's results (``RESULT_ROWS``) at ``ticks``, and possibly at further ticks."""
+        """Return a plan's results (``RESULT_ROWS``) at ``ticks``, and possibly at further ticks.
+
+        Raises ``UnavailableError`` if a site does not answer, also to the engine.
+        """
+        try:
+            return self._compute(ticks, plan, access)
+        except MistbowError:
+            raise
+        except Exception as error:
+            failure = self.library.failure_of(error)
+            if failure.is_fenced or not failure.is_unavailable:
+                raise
+            raise UnavailableError(failure.error) from error
+
+    def _compute(
+        self, ticks: RecomputableTicks, plan: Plan, access: StateAccess | None
+    ) -> pa.Table:
         resumption = resume(subplan(plan, _starting_at(plan, ticks.spans)), 0, ())
         times = resumption.needs + 1, max(span.last for span in ticks.spans.values())
         if ticks.from_panes:

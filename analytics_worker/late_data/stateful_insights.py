@@ -8,14 +8,18 @@ from analytics.plan.nodes import Insight, Plan
 from analytics.plan.resumption import subplan
 from analytics_worker.late_data.last_gaps import LastGaps
 from analytics_worker.late_data.recomputation import are_expired
-from analytics_worker.late_data.tick_spans import TickSpan, spans_after
+from analytics_worker.late_data.tick_spans import TickSpan, spans_after, spans_until
+from analytics_worker.late_data.unanswered_ticks import UnansweredTicks
 from analytics_worker.stateful.accumulators import accumulators_of
 from analytics_worker.stateful.state_correction import StateCorrector
 from analytics_worker.stateful.state_stream import StateAccess
 from mistbow.client.agent import AgentClient
+from mistbow.errors import UnavailableError
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
+
+_NEVER = 2**62
 
 Spans = dict[str, list[TickSpan]]
 
@@ -34,13 +38,15 @@ class StatefulInsights:
     gaps: LastGaps
     sources: Callable[[int], tuple[StreamLocation, ...]]
 
-    def correct_states(self, spans: Mapping[str, list[TickSpan]], frontier: int) -> Spans:
+    def correct_states(
+        self, spans: Mapping[str, list[TickSpan]], frontier: int, unanswered: UnansweredTicks
+    ) -> Spans:
         """Correct the states that late data affect; return insight uid -> the ticks to correct.
 
         The results of an accumulating insight are corrected from the first corrected state up to
         ``frontier`` (ms) at least. If the points have expired, the insight is omitted, as are the
-        ticks whose states include points of a removed site. The ticks of other insights are
-        returned unchanged.
+        ticks whose states include points of a removed site. Ticks with points of a site that does
+        not answer are added to ``unanswered``. The ticks of other insights are returned unchanged.
         """
         touched: dict[int, list[Insight]] = {}
         for insight in self.plan.insights:
@@ -50,8 +56,23 @@ class StatefulInsights:
         # Each interval by itself: a step of a daily insight needs the points of a whole day.
         for insights in touched.values():
             own = {insight.uid: corrected.pop(insight.uid) for insight in insights}
-            corrected |= self._correct(self._without_removed_sites(own), frontier)
+            corrected |= self._correct_readable(
+                self._without_removed_sites(own), frontier, unanswered
+            )
         return corrected
+
+    def _correct_readable(self, spans: Spans, frontier: int, unanswered: UnansweredTicks) -> Spans:
+        """Correct the states from the first tick on whose points can be read."""
+        while spans:
+            try:
+                return self._correct(spans, frontier)
+            except UnavailableError as error:
+                # States after a site has left do not include its points.
+                first = _first_tick(spans)
+                bound = min((time for time in self.gaps.bounds if time >= first), default=_NEVER)
+                unanswered.add(spans_until(spans, bound), error)
+                spans = spans_after(spans, bound)
+        return {}
 
     def _without_removed_sites(self, spans: Spans) -> Spans:
         """Return the ticks whose states do not include points of a removed site.
@@ -59,7 +80,7 @@ class StatefulInsights:
         The points of a removed site cannot be read again, so no state that includes them can be
         recomputed. Later states continue from the last one of these.
         """
-        first = min(each[0].first for each in spans.values())
+        first = _first_tick(spans)
         if not (removed := self.gaps.removed(first)):
             return spans
         log.warning("correction_sites_removed", sites=sorted(removed), first=first)
@@ -67,9 +88,7 @@ class StatefulInsights:
 
     def _correct(self, spans: Spans, frontier: int) -> Spans:
         insights = tuple(insight for insight in self.plan.insights if insight.uid in spans)
-        if not insights:
-            return {}
-        first = min(each[0].first for each in spans.values())
+        first = _first_tick(spans)
         sources = self.sources(first)
         if are_expired(self.agent, sources, first - 2 * insights[0].every_ms):
             uids = sorted(insight.uid for insight in insights)
@@ -79,3 +98,7 @@ class StatefulInsights:
         corrector = StateCorrector(self.agent, sources, self.plan.panes, accumulators, self.access)
         last = corrector.correct(first, frontier)
         return {one.uid: [TickSpan(spans[one.uid][0].first, last)] for one in insights}
+
+
+def _first_tick(spans: Spans) -> int:
+    return min(each[0].first for each in spans.values())

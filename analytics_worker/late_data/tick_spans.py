@@ -84,6 +84,15 @@ def split_after(
     yield from _clip({uid: [span] for uid, span in cluster.items()}, plan, bounds)
 
 
+def spans_until(spans: Mapping[str, list[TickSpan]], time: int) -> dict[str, list[TickSpan]]:
+    """Return the spans of insights up to a time (ms), without the insights that have none."""
+    earlier = {
+        uid: [TickSpan(span.first, min(span.last, time)) for span in each if span.first <= time]
+        for uid, each in spans.items()
+    }
+    return {uid: each for uid, each in earlier.items() if each}
+
+
 def spans_after(spans: Mapping[str, list[TickSpan]], time: int) -> dict[str, list[TickSpan]]:
     """Return the spans of insights after a time (ms), without the insights that have none."""
     later = {

@@ -1,6 +1,6 @@
 """Corrections by a corrector on real Spark over a real storage agent."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,8 @@ from tests.support.leases import granted
 
 WINDOWS = (Window(id="w", pane="p", size_ms=1000, every_ms=1000),)
 EVER = 2**62
+CLOSED = "http://127.0.0.1:1"
+"""An address at which no service listens."""
 
 
 class InterruptedClient(AgentClient):
@@ -69,15 +71,29 @@ class UnansweredLibrary(SparkLibrary):
 class CutClient(AgentClient):
     """A client of an agent for which the stream ``cut`` is at a site that does not answer.
 
-    An empty name: all sites answer.
+    An empty name: all sites answer. Otherwise the site ``far`` does not answer either.
     """
 
     cut = ""
 
     def info(self, stream: str) -> Any:
-        if stream == self.cut:
+        if self.cut and (stream == self.cut or self._site == "far"):
             raise UnavailableError("the site far does not answer")
         return super().info(stream)
+
+
+class CutLibrary(SparkLibrary):
+    """A Spark library whose processes find no agent when they read the stream ``cut``.
+
+    An empty name: all streams can be read.
+    """
+
+    cut = ""
+
+    def recompute_from_panes(self, sources: Sequence[StreamLocation], *args: Any) -> pa.Table:
+        if self.cut in [source.stream for source in sources]:
+            return SparkLibrary(self._session, CLOSED).recompute_from_panes(sources, *args)
+        return super().recompute_from_panes(sources, *args)
 
 
 def store(agent: AgentClient, target: str, epoch: int, *rows: tuple[str, int, float]) -> None:
@@ -204,16 +220,18 @@ def merge_of_two_sites(
     )
 
 
-def test_correction_waits_only_at_ticks_at_which_a_silent_site_was_present(
-    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+def correct_while_a_site_is_cut(
+    agent: AgentClient, target: str, epoch: int, name: str, client: CutClient, library: CutLibrary
 ) -> None:
+    """Correct a merge while its site ``far`` is cut, and again when the site is back.
+
+    ``client`` or ``library`` is cut from the stream ``panes/NAME.far``.
+    """
     first = system_clock() // 1000 * 1000 - 30_000
     ticks = range(first, first + 6000, 1000)
-    merge = merge_of_two_sites(agent, target, "waits", ticks, (ticks[3], ticks[4]))
+    merge = merge_of_two_sites(agent, target, name, ticks, (ticks[3], ticks[4]))
     store(agent, target, epoch, *(("i", tick, 7.0) for tick in ticks))
-    client = CutClient(agent.url)
-    client.cut = "panes/waits.far"
-    corrector = Corrector(SparkLibrary(spark, client.url), client)
+    corrector = Corrector(library, client)
     corrector.begin(merge, epoch)
     for _ in range(2):
         corrector.step(EVER)
@@ -223,7 +241,7 @@ def test_correction_waits_only_at_ticks_at_which_a_silent_site_was_present(
     assert corrector.ticks_due == {"i": 1}
     assert corrector.corrected_until <= ticks[3]
     assert agent.info(target).attributes.get("decided", 0) == 0, "it would not be read again"
-    client.cut = ""
+    client.cut = library.cut = ""
     assert corrector.step(EVER)
     assert not corrector.step(EVER)
     values = {ticks[3]: 4.0, ticks[4]: 2.0}
@@ -231,6 +249,53 @@ def test_correction_waits_only_at_ticks_at_which_a_silent_site_was_present(
     assert corrector.ticks_due == {}
     assert corrector.corrected_until > ticks[4]
     assert agent.info(target).attributes["decided"] > 2
+    client.close()
+
+
+def test_correction_waits_only_at_ticks_at_which_a_silent_site_was_present(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    client = CutClient(agent.url)
+    client.cut = "panes/waits.far"
+    library = CutLibrary(spark, agent.url)
+    correct_while_a_site_is_cut(agent, target, epoch, "waits", client, library)
+
+
+def test_correction_waits_for_a_site_that_does_not_answer_the_engine(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    library = CutLibrary(spark, agent.url)
+    library.cut = "panes/waits-engine.far"
+    client = CutClient(agent.url)
+    correct_while_a_site_is_cut(agent, target, epoch, "waits-engine", client, library)
+
+
+def test_states_wait_for_a_silent_site_without_stopping_other_corrections(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int, tmp_path: Path
+) -> None:
+    first = system_clock() // 1000 * 1000 - 30_000
+    ticks = range(first, first + 6000, 1000)
+    merge = merge_of_two_sites(agent, target, "states-wait", ticks, (ticks[4],))
+    decisions = merge.decisions.stream
+    late = SiteDecision(ticks[3], "n1", Late((LateSpan("q", ticks[3], ticks[3], ticks[3] + 1),)))
+    agent.append(decisions, row_of(late), epoch=agent.claim(decisions).epoch)
+    sums, counts = merge.plan, counting_plan("waiting.metric", first)
+    plan = Plan(
+        insights=(*sums.insights, *counts.insights),
+        windows=(*sums.windows, *counts.windows),
+        panes=(*sums.panes, *counts.panes),
+    )
+    store(agent, target, epoch, *(("i", tick, 7.0) for tick in ticks))
+    client = CutClient(agent.url)
+    client.cut = "panes/states-wait.far"
+    corrector = Corrector(SparkLibrary(spark, client.url), client)
+    access = access_to(agent, "states/states-wait", tmp_path)
+    corrector.begin(msgspec.structs.replace(merge, plan=plan), epoch, access=access)
+    for _ in range(2):
+        corrector.step(ticks[-1])
+        assert ("i", ticks[4], 2.0) in current(agent, target)
+    assert corrector.ticks_due == {"count": 1}
+    assert agent.info(target).attributes.get("decided", 0) == 0, "it would not be read again"
     client.close()
 
 
@@ -267,22 +332,15 @@ def test_states_with_points_of_a_removed_site_are_not_corrected(
     decisions = merge.decisions.stream
     forgotten = SiteDecision(ticks[5], "far", Forgotten())
     agent.append(decisions, row_of(forgotten), epoch=agent.claim(decisions).epoch)
-    pane = Pane(id="p", source=Source("counted.metric"), by=(), width_ms=1000, contents=("points",))
-    window = msgspec.structs.replace(WINDOWS[0], contents=("points",), start=first - 1000)
-    insight = Insight(
-        uid="i", expression=Measure("RUNNING_COUNT", "w"), by=(), every_ms=1000, since=first - 1
-    )
-    plan = Plan(insights=(insight,), windows=(window,), panes=(pane,))
-    states = StreamLocation("n1", "states/removed-states")
-    agent.create_stream(states.stream, STATES)
-    lease = granted(agent.url, states, agent.claim(states.stream).epoch, tmp_path)
-    access = StateAccess(agent.url, states, lease, str(tmp_path / "lock"))
+    plan = counting_plan("counted.metric", first)
+    access = access_to(agent, "states/removed-states", tmp_path)
     (accumulator,) = accumulators_of(plan)
     of_both_sites = [
         (accumulator.id, "{}", StateEntry(tick, 0, as_json(RunningCount(2 * number))))
         for number, tick in enumerate(ticks, 1)
     ]
-    head = append_states(agent, access, of_both_sites, 0)
+    append_states(agent, access, of_both_sites, 0)
+    head = agent.info(access.location.stream).head
     agent.put([Point(metric="counted.metric", entity="a", ts=ticks[2], value=2.0)])
     corrector = Corrector(SparkLibrary(spark, agent.url), agent)
     later = msgspec.structs.replace(merge, sources=merge.sources[:1], plan=plan)
@@ -290,7 +348,27 @@ def test_states_with_points_of_a_removed_site_are_not_corrected(
     corrector.step(ticks[-1])
     assert not corrector.step(ticks[-1])
     assert corrector.ticks_due == {}
-    assert agent.info(states.stream).head == head == len(ticks)
+    assert agent.info(access.location.stream).head == head
+
+
+def counting_plan(metric: str, first: int) -> Plan:
+    """Return a plan with a RUNNING_COUNT of a metric; ``first``: the first tick (ms)."""
+    pane = Pane(id="q", source=Source(metric), by=(), width_ms=1000, contents=("points",))
+    window = Window(
+        id="c", pane="q", size_ms=1000, every_ms=1000, contents=("points",), start=first - 1000
+    )
+    insight = Insight(
+        uid="count", expression=Measure("RUNNING_COUNT", "c"), by=(), every_ms=1000, since=first - 1
+    )
+    return Plan(insights=(insight,), windows=(window,), panes=(pane,))
+
+
+def access_to(agent: AgentClient, states: str, folder: Path) -> StateAccess:
+    """Create a stream of states, and return the access to it."""
+    location = StreamLocation("n1", states)
+    agent.create_stream(states, STATES)
+    lease = granted(agent.url, location, agent.claim(states).epoch, folder)
+    return StateAccess(agent.url, location, lease, str(folder / "lock"))
 
 
 def test_correction_is_due_from_the_arrival_of_a_late_point_until_results_have_it(

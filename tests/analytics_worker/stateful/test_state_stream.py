@@ -19,6 +19,7 @@ from analytics_worker.evaluate.composition import compose
 from analytics_worker.late_data.last_gaps import LastGaps
 from analytics_worker.late_data.stateful_insights import StatefulInsights
 from analytics_worker.late_data.tick_spans import TickSpan
+from analytics_worker.late_data.unanswered_ticks import UnansweredTicks
 from analytics_worker.merge.decisions import SiteGap
 from analytics_worker.operators.accumulators import RunningCount
 from analytics_worker.stateful import state_stream
@@ -278,7 +279,7 @@ def test_frequent_insight_is_corrected_apart_from_a_daily_one(
     }
     with closing(CountingClient(agent.url)) as counting:
         corrected = stateful_insights(counting, plan, days.access).correct_states(
-            late, seconds.tick_at(70)
+            late, seconds.tick_at(70), UnansweredTicks(may_wait=False)
         )
     assert {uid: spans[0].first for uid, spans in corrected.items()} == {
         uid: spans[0].first for uid, spans in late.items()
@@ -297,7 +298,7 @@ def test_states_are_corrected_only_after_a_removed_site_had_left(scene: StateSce
     gap = SiteGap("removed", scene.tick_at(3), scene.tick_at(4))
     insights = stateful_insights(scene.agent, scene.plan, scene.access, gap)
     late = {scene.metric: [TickSpan(scene.tick_at(2), scene.tick_at(5))]}
-    assert insights.correct_states(late, scene.tick_at(6)) == {
+    assert insights.correct_states(late, scene.tick_at(6), UnansweredTicks(may_wait=False)) == {
         scene.metric: [TickSpan(scene.tick_at(3) + 1, scene.tick_at(6))]
     }
     assert [scene.counts()["a", at] for at in range(1, 7)] == [1, 2, 3, 4, 6, 7]
