@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from analytics_worker.late_data.last_gaps import LastGaps, read_last_gaps
 from analytics_worker.late_data.late_panes import LatePaneScanner
 from analytics_worker.late_data.late_points import LatePointScanner
 from analytics_worker.late_data.recomputation import RecomputableTicks, Recomputation
+from analytics_worker.late_data.silent_sites import SilentSites
 from analytics_worker.late_data.stateful_insights import StatefulInsights
 from analytics_worker.late_data.tick_spans import (
     TickSpan,
@@ -276,24 +277,29 @@ class Corrector:
 
         Ticks for which a site does not answer are added to ``unanswered``.
         """
-        for piece in self._pieces(task, spans, gaps):
-            try:
-                for ticks in self._recomputation.split(task.fragment, piece, gaps):
-                    if self._stopping.is_set():
-                        return False
-                    self._correct(task, ticks)
-            except UnavailableError as error:
-                unanswered.add({uid: [span] for uid, span in piece.items()}, error)
-        return True
-
-    def _pieces(
-        self, task: _CorrectionTask, spans: Mapping[str, list[TickSpan]], gaps: LastGaps
-    ) -> Iterator[dict[str, TickSpan]]:
-        """Yield the ticks in pieces that fit into memory, each with the same absent sites."""
         plan = task.fragment.plan
         for cluster in cluster_spans(spans, plan):
             for part in split_after(cluster, plan, gaps.bounds):
-                yield from self._split_by_rows(task, part)
+                try:
+                    for ticks in self._readable_ticks(task, part, gaps, unanswered.silent):
+                        if self._stopping.is_set():
+                            return False
+                        self._correct(task, ticks, unanswered.silent)
+                except UnavailableError as error:
+                    unanswered.add({uid: [span] for uid, span in part.items()}, error)
+        return True
+
+    def _readable_ticks(
+        self,
+        task: _CorrectionTask,
+        spans: Mapping[str, TickSpan],
+        gaps: LastGaps,
+        silent: SilentSites,
+    ) -> Iterator[RecomputableTicks]:
+        """Yield the ticks that can be recomputed, in parts whose results fit into memory."""
+        for ticks in self._recomputation.split(task.fragment, spans, gaps, silent):
+            for part in self._split_by_rows(task, ticks.spans):
+                yield replace(ticks, spans=part)
 
     def _report(self, task: _CorrectionTask, due: Mapping[str, list[TickSpan]]) -> None:
         """Set what ``correcting`` and ``ticks_due`` return; ``due``: the ticks to correct."""
@@ -341,16 +347,18 @@ class Corrector:
         self._agent.at(target.site).advance(target.stream, task.epoch, attributes=attributes)
 
     def _split_by_rows(
-        self, task: _CorrectionTask, spans: dict[str, TickSpan]
+        self, task: _CorrectionTask, spans: Mapping[str, TickSpan]
     ) -> Iterator[dict[str, TickSpan]]:
         """Yield parts of a cluster of ticks, such that the results of each part fit into memory."""
         times = np.sort(self._stored(task, spans, ["ts"])["ts"].to_numpy())
         return split_by_rows(spans, task.fragment.plan, times, _MAX_ROWS)
 
-    def _correct(self, task: _CorrectionTask, ticks: RecomputableTicks) -> None:
+    def _correct(
+        self, task: _CorrectionTask, ticks: RecomputableTicks, silent: SilentSites
+    ) -> None:
         fragment, target = task.fragment, task.fragment.target
         access = None if task.access is None else task.access.read_only
-        computed = self._recomputation.compute(ticks, fragment.plan, access)
+        computed = self._recomputation.compute(ticks, fragment.plan, access, silent)
         computed, unanswered = split_unanswered(computed)
         if unanswered:
             # The stored results were right before, and a retry would block other corrections.

@@ -8,6 +8,7 @@ from analytics.plan.nodes import Insight, Plan
 from analytics.plan.resumption import subplan
 from analytics_worker.late_data.last_gaps import LastGaps
 from analytics_worker.late_data.recomputation import are_expired
+from analytics_worker.late_data.silent_sites import SilentSites
 from analytics_worker.late_data.tick_spans import TickSpan, spans_after, spans_until
 from analytics_worker.late_data.unanswered_ticks import UnansweredTicks
 from analytics_worker.stateful.accumulators import accumulators_of
@@ -65,7 +66,7 @@ class StatefulInsights:
         """Correct the states from the first tick on whose points can be read."""
         while spans:
             try:
-                return self._correct(spans, frontier)
+                return self._correct(spans, frontier, unanswered.silent)
             except UnavailableError as error:
                 # States after a site has left do not include its points.
                 first = _first_tick(spans)
@@ -86,17 +87,18 @@ class StatefulInsights:
         log.warning("correction_sites_removed", sites=sorted(removed), first=first)
         return spans_after(spans, self.gaps.removed_until)
 
-    def _correct(self, spans: Spans, frontier: int) -> Spans:
+    def _correct(self, spans: Spans, frontier: int, silent: SilentSites) -> Spans:
         insights = tuple(insight for insight in self.plan.insights if insight.uid in spans)
         first = _first_tick(spans)
         sources = self.sources(first)
-        if are_expired(self.agent, sources, first - 2 * insights[0].every_ms):
+        if are_expired(self.agent, sources, silent, first - 2 * insights[0].every_ms):
             uids = sorted(insight.uid for insight in insights)
             log.warning("correction_rows_expired", insights=uids, first=first)
             return {}
         accumulators = accumulators_of(subplan(self.plan, insights))
         corrector = StateCorrector(self.agent, sources, self.plan.panes, accumulators, self.access)
-        last = corrector.correct(first, frontier)
+        with silent.asking(*sources):
+            last = corrector.correct(first, frontier)
         return {one.uid: [TickSpan(spans[one.uid][0].first, last)] for one in insights}
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from analytics_worker.late_data.silent_sites import SilentSites
 from analytics_worker.late_data.tick_spans import TickSpan, merge_spans
 from mistbow.errors import UnavailableError
 
@@ -11,11 +12,12 @@ from mistbow.errors import UnavailableError
 class UnansweredTicks:
     """The ticks of one step whose correction waits for a site.
 
-    ``may_wait``: whether the correction of ticks may wait. ``reason``: the first error; None: all
-    sites answered.
+    ``may_wait``: whether the correction of ticks may wait. ``silent``: the sites that did not
+    answer. ``reason``: the first error; None: all sites answered.
     """
 
     may_wait: bool
+    silent: SilentSites = field(default_factory=SilentSites)
     reason: str | None = None
     _spans: dict[str, list[TickSpan]] = field(default_factory=dict)
 

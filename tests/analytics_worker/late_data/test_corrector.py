@@ -71,13 +71,19 @@ class UnansweredLibrary(SparkLibrary):
 class CutClient(AgentClient):
     """A client of an agent for which the stream ``cut`` is at a site that does not answer.
 
-    An empty name: all sites answer. Otherwise the site ``far`` does not answer either.
+    An empty name: all sites answer. Otherwise the site ``far`` does not answer either. ``asked``:
+    the streams for which these sites were asked.
     """
 
     cut = ""
 
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.asked: list[str] = []
+
     def info(self, stream: str) -> Any:
         if self.cut and (stream == self.cut or self._site == "far"):
+            self.asked.append(stream)
             raise UnavailableError("the site far does not answer")
         return super().info(stream)
 
@@ -85,13 +91,18 @@ class CutClient(AgentClient):
 class CutLibrary(SparkLibrary):
     """A Spark library whose processes find no agent when they read the stream ``cut``.
 
-    An empty name: all streams can be read.
+    An empty name: all streams can be read. ``asked``: the stream for each of these reads.
     """
 
     cut = ""
 
+    def __init__(self, session: SparkSession, url: str) -> None:
+        super().__init__(session, url)
+        self.asked: list[str] = []
+
     def recompute_from_panes(self, sources: Sequence[StreamLocation], *args: Any) -> pa.Table:
         if self.cut in [source.stream for source in sources]:
+            self.asked.append(self.cut)
             return SparkLibrary(self._session, CLOSED).recompute_from_panes(sources, *args)
         return super().recompute_from_panes(sources, *args)
 
@@ -268,6 +279,47 @@ def test_correction_waits_for_a_site_that_does_not_answer_the_engine(
     library.cut = "panes/waits-engine.far"
     client = CutClient(agent.url)
     correct_while_a_site_is_cut(agent, target, epoch, "waits-engine", client, library)
+
+
+def ask_once_in_a_step(
+    agent: AgentClient, target: str, epoch: int, name: str, client: CutClient, library: CutLibrary
+) -> None:
+    """Correct a merge in which ten ticks wait for its site ``far``, and one does not.
+
+    ``client`` or ``library`` is cut from the stream ``panes/NAME.far``.
+    """
+    first = system_clock() // 1000 * 1000 - 300_000
+    ticks = range(first, first + 11 * 20_000, 20_000)
+    merge = merge_of_two_sites(agent, target, name, ticks, tuple(ticks))
+    store(agent, target, epoch, *(("i", tick, 7.0) for tick in ticks))
+    corrector = Corrector(library, client)
+    corrector.begin(merge, epoch)
+    for steps in (1, 2):
+        corrector.step(EVER)
+        assert client.asked + library.asked == [f"panes/{name}.far"] * steps
+        assert current(agent, target) == {
+            ("i", tick, 2.0 if tick == ticks[-1] else 7.0) for tick in ticks
+        }
+    assert corrector.ticks_due == {"i": 10}
+    client.close()
+
+
+def test_silent_site_is_asked_once_in_a_step_and_delays_no_other_tick(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    client = CutClient(agent.url)
+    client.cut = "panes/asked.far"
+    library = CutLibrary(spark, agent.url)
+    ask_once_in_a_step(agent, target, epoch, "asked", client, library)
+
+
+def test_site_that_does_not_answer_the_engine_is_read_once_in_a_step(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    library = CutLibrary(spark, agent.url)
+    library.cut = "panes/read-once.far"
+    client = CutClient(agent.url)
+    ask_once_in_a_step(agent, target, epoch, "read-once", client, library)
 
 
 def test_states_wait_for_a_silent_site_without_stopping_other_corrections(
