@@ -54,12 +54,14 @@ class QueryFailure:
     """The failure that ended a query: the engine's text of the error, and its kind.
 
     ``is_fenced``: whether the query was refused because a newer writer has claimed a stream.
-    ``summary``: the error in one line, for people.
+    ``summary``: the error in one line, for people. ``is_unavailable``: whether a service that the
+    query needs did not answer.
     """
 
     reason: str
     is_fenced: bool = False
     summary: str = ""
+    is_unavailable: bool = False
 
     @property
     def error(self) -> str:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from analytics_worker.late_data.last_gaps import LastGaps, read_last_gaps
 from analytics_worker.late_data.late_panes import LatePaneScanner
 from analytics_worker.late_data.late_points import LatePointScanner
 from analytics_worker.late_data.recomputation import RecomputableTicks, Recomputation
+from analytics_worker.late_data.silent_sites import SilentSites
 from analytics_worker.late_data.stateful_insights import StatefulInsights
 from analytics_worker.late_data.tick_spans import (
     TickSpan,
@@ -26,6 +27,7 @@ from analytics_worker.late_data.tick_spans import (
     split_after,
     split_by_rows,
 )
+from analytics_worker.late_data.unanswered_ticks import UnansweredTicks
 from analytics_worker.stateful.state_stream import StateAccess
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
@@ -240,17 +242,21 @@ class Corrector:
         due = _merged(touched, waiting.spans)
         spans = {uid: each for uid, each in due.items() if uid in uids}
         is_behind = scanner.is_behind
-        spans = self._correct_states(task, spans, frontier)
+        gaps = read_last_gaps(self._agent, task.fragment)
         # Only the stored position of a merge can wait for a site.
         may_wait = scanner is task.scanner and isinstance(task.fragment, Merge)
-        unanswered = self._correct_spans(task, spans, may_wait=may_wait)
-        if unanswered is None:
+        unanswered = UnansweredTicks(may_wait)
+        spans = self._correct_states(task, spans, gaps, frontier, unanswered)
+        if not self._correct_spans(task, spans, gaps, unanswered):
             return False
+        if unanswered.reason is not None and not waiting.spans:
+            insights = sorted(unanswered.spans)
+            log.warning("correction_waits", insights=insights, reason=unanswered.reason)
         with self._lock:
             if scanner is not task.scanner:
                 scanner.move_to(position)
             elif task is self._task:  # else another fragment has begun, at an earlier position
-                self._waiting = waiting = _still_waiting(waiting, unanswered, scanner)
+                self._waiting = waiting = _still_waiting(waiting, unanswered.spans, scanner)
                 scanner.move_to(position)
                 to_store = min(position, waiting.position)
                 is_far = to_store >= self._stored_position + _POSITION_STEP
@@ -258,40 +264,42 @@ class Corrector:
                     self._store_position(task, to_store)
         if not is_behind:
             self._report(task, _merged(scanner.due, waiting.spans))
-        return bool(spans)
+        return bool(spans or unanswered.spans)
 
     def _correct_spans(
-        self, task: _CorrectionTask, spans: Mapping[str, list[TickSpan]], *, may_wait: bool
-    ) -> dict[str, list[TickSpan]] | None:
-        """Correct the results at ticks; return the ticks for which a site did not answer.
+        self,
+        task: _CorrectionTask,
+        spans: Mapping[str, list[TickSpan]],
+        gaps: LastGaps,
+        unanswered: UnansweredTicks,
+    ) -> bool:
+        """Correct the results at ticks; return False if this corrector is to stop.
 
-        Return None if this corrector is to stop. Raises ``UnavailableError`` if a site did not
-        answer and the ticks may not wait.
+        Ticks for which a site does not answer are added to ``unanswered``.
         """
-        unanswered: dict[str, list[TickSpan]] = {}
-        gaps = read_last_gaps(self._agent, task.fragment)
-        for piece in self._pieces(task, spans, gaps):
-            try:
-                for ticks in self._recomputation.split(task.fragment, piece, gaps):
-                    if self._stopping.is_set():
-                        return None
-                    self._correct(task, ticks)
-            except UnavailableError as error:
-                if not may_wait:
-                    raise
-                if not self._waiting.spans and not unanswered:
-                    log.warning("correction_waits", insights=sorted(piece), reason=error.message)
-                unanswered = _merged(unanswered, {uid: [span] for uid, span in piece.items()})
-        return unanswered
-
-    def _pieces(
-        self, task: _CorrectionTask, spans: Mapping[str, list[TickSpan]], gaps: LastGaps
-    ) -> Iterator[dict[str, TickSpan]]:
-        """Yield the ticks in pieces that fit into memory, each with the same absent sites."""
         plan = task.fragment.plan
         for cluster in cluster_spans(spans, plan):
             for part in split_after(cluster, plan, gaps.bounds):
-                yield from self._split_by_rows(task, part)
+                try:
+                    for ticks in self._readable_ticks(task, part, gaps, unanswered.silent):
+                        if self._stopping.is_set():
+                            return False
+                        self._correct(task, ticks, unanswered.silent)
+                except UnavailableError as error:
+                    unanswered.add({uid: [span] for uid, span in part.items()}, error)
+        return True
+
+    def _readable_ticks(
+        self,
+        task: _CorrectionTask,
+        spans: Mapping[str, TickSpan],
+        gaps: LastGaps,
+        silent: SilentSites,
+    ) -> Iterator[RecomputableTicks]:
+        """Yield the ticks that can be recomputed, in parts whose results fit into memory."""
+        for ticks in self._recomputation.split(task.fragment, spans, gaps, silent):
+            for part in self._split_by_rows(task, ticks.spans):
+                yield replace(ticks, spans=part)
 
     def _report(self, task: _CorrectionTask, due: Mapping[str, list[TickSpan]]) -> None:
         """Set what ``correcting`` and ``ticks_due`` return; ``due``: the ticks to correct."""
@@ -306,26 +314,18 @@ class Corrector:
         self._ticks_due = counts
 
     def _correct_states(
-        self, task: _CorrectionTask, spans: dict[str, list[TickSpan]], frontier: int
+        self,
+        task: _CorrectionTask,
+        spans: dict[str, list[TickSpan]],
+        gaps: LastGaps,
+        frontier: int,
+        unanswered: UnansweredTicks,
     ) -> dict[str, list[TickSpan]]:
         if task.access is None:
             return spans
-        plan, sources = task.fragment.plan, partial(self._point_streams, task.fragment)
-        insights = StatefulInsights(self._agent, plan, task.access, sources)
-        return insights.correct_states(spans, frontier)
-
-    def _point_streams(self, fragment: Whole | Merge, first: int) -> tuple[StreamLocation, ...]:
-        """Return the streams with the points from the tick ``first`` (ms) on, except for absent
-        sites.
-        """
-        if isinstance(fragment, Whole):
-            return (fragment.source,)
-        absent = read_last_gaps(self._agent, fragment).absent(first)
-        return tuple(
-            StreamLocation(one.data_site, RAW)
-            for one in fragment.sources
-            if one.data_site not in absent
-        )
+        plan, sources = task.fragment.plan, partial(_point_streams, task.fragment, gaps)
+        insights = StatefulInsights(self._agent, plan, task.access, gaps, sources)
+        return insights.correct_states(spans, frontier, unanswered)
 
     def _first_uncorrected(self, fragment: Whole, attributes: dict[str, Any]) -> int:
         """Return the first position in the source at which a late row may not be corrected yet."""
@@ -347,16 +347,18 @@ class Corrector:
         self._agent.at(target.site).advance(target.stream, task.epoch, attributes=attributes)
 
     def _split_by_rows(
-        self, task: _CorrectionTask, spans: dict[str, TickSpan]
+        self, task: _CorrectionTask, spans: Mapping[str, TickSpan]
     ) -> Iterator[dict[str, TickSpan]]:
         """Yield parts of a cluster of ticks, such that the results of each part fit into memory."""
         times = np.sort(self._stored(task, spans, ["ts"])["ts"].to_numpy())
         return split_by_rows(spans, task.fragment.plan, times, _MAX_ROWS)
 
-    def _correct(self, task: _CorrectionTask, ticks: RecomputableTicks) -> None:
+    def _correct(
+        self, task: _CorrectionTask, ticks: RecomputableTicks, silent: SilentSites
+    ) -> None:
         fragment, target = task.fragment, task.fragment.target
         access = None if task.access is None else task.access.read_only
-        computed = self._recomputation.compute(ticks, fragment.plan, access)
+        computed = self._recomputation.compute(ticks, fragment.plan, access, silent)
         computed, unanswered = split_unanswered(computed)
         if unanswered:
             # The stored results were right before, and a retry would block other corrections.
@@ -395,6 +397,22 @@ class Corrector:
             min_ts=first,
             max_ts=max(span.last for span in spans.values()),
         ).table
+
+
+def _point_streams(
+    fragment: Whole | Merge, gaps: LastGaps, first: int
+) -> tuple[StreamLocation, ...]:
+    """Return the streams with the points from the tick ``first`` (ms) on, except for absent
+    sites.
+    """
+    if isinstance(fragment, Whole):
+        return (fragment.source,)
+    absent = gaps.absent(first)
+    return tuple(
+        StreamLocation(one.data_site, RAW)
+        for one in fragment.sources
+        if one.data_site not in absent
+    )
 
 
 def _merged(

@@ -34,6 +34,11 @@ class LastGaps:
         """
         return frozenset(gap.site for gap in self.gaps if gap.contains(tick))
 
+    @property
+    def removed_until(self) -> int:
+        """The time (ms) up to which results include rows of removed sites; -1: no results do."""
+        return max((gap.after for gap in self.gaps if gap.until is not None), default=-1)
+
     def removed(self, tick: int) -> frozenset[str]:
         """Return the names of the removed sites whose rows a result at a tick (ms) includes."""
         return frozenset(

@@ -16,6 +16,7 @@ from analytics_worker.merge.decisions import (
     from_rows,
 )
 from mistbow.client.agent import AgentClient
+from mistbow.errors import UnavailableError
 from mistbow.streams.schemas import RAW
 
 _FIRST_ROWS = 1000
@@ -138,10 +139,15 @@ class LatePaneScanner:
         return of_windows
 
     def _first_time(self, site: str) -> int:
-        """Return the approximate time (ms) of the first point of a new site; ``2**62`` without
-        points.
+        """Return the approximate time (ms) of the first point of a new site.
+
+        Returns ``2**62`` if the site has no points, and 0 if it does not answer: the correction of
+        all ticks waits for the site then.
         """
-        rows = self.agent.at(site).read(RAW, 0, _FIRST_ROWS, columns=["ts"]).table
+        try:
+            rows = self.agent.at(site).read(RAW, 0, _FIRST_ROWS, columns=["ts"]).table
+        except UnavailableError:
+            return 0
         first: int | None = pc.min(rows["ts"]).as_py()
         return 2**62 if first is None else first
 

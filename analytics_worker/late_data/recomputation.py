@@ -11,11 +11,12 @@ from analytics.plan.fragments import Merge, StreamLocation, Whole
 from analytics.plan.nodes import Insight, Plan
 from analytics.plan.resumption import resume, subplan
 from analytics_worker.late_data.last_gaps import LastGaps
+from analytics_worker.late_data.silent_sites import SilentSites
 from analytics_worker.late_data.tick_spans import TickSpan
 from analytics_worker.stateful.state_stream import StateAccess
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
-from mistbow.errors import NotFoundError
+from mistbow.errors import MistbowError, NotFoundError, UnavailableError
 from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
 
@@ -46,14 +47,19 @@ class Recomputation:
     agent: AgentClient
 
     def split(
-        self, fragment: Whole | Merge, spans: Mapping[str, TickSpan], gaps: LastGaps
+        self,
+        fragment: Whole | Merge,
+        spans: Mapping[str, TickSpan],
+        gaps: LastGaps,
+        silent: SilentSites,
     ) -> Iterator[RecomputableTicks]:
         """Yield the ticks of insights, grouped by the streams from which the ticks can be
         recomputed.
 
         Ticks whose rows have expired, or whose sites have been removed, are omitted: the stored
-        results are better than results from the remaining rows. ``gaps``: the gaps of the sites;
-        none begins or ends within ``spans``.
+        results are better than results from the remaining rows. Raises ``UnavailableError`` if a
+        site is in ``silent`` or does not answer. ``gaps``: the gaps of the sites; none begins or
+        ends within ``spans``.
         """
         first = min(span.first for span in spans.values())
         if removed := gaps.removed(first):
@@ -63,7 +69,7 @@ class Recomputation:
         left = dict(spans)
         for locations, from_panes in _alternatives(fragment, absent):
             # Many insights share few windows.
-            has_all = cache(partial(self._has_all_rows, locations, from_panes))
+            has_all = cache(partial(self._has_all_rows, locations, silent, from_panes))
             complete = {
                 uid: span
                 for uid, span in left.items()
@@ -75,8 +81,32 @@ class Recomputation:
         if left:
             log.warning("correction_rows_expired", insights=sorted(left), first=first)
 
-    def compute(self, ticks: RecomputableTicks, plan: Plan, access: StateAccess | None) -> pa.Table:
-        """Return a plan's results (``RESULT_ROWS``) at ``ticks``, and possibly at further ticks."""
+    def compute(
+        self,
+        ticks: RecomputableTicks,
+        plan: Plan,
+        access: StateAccess | None,
+        silent: SilentSites,
+    ) -> pa.Table:
+        """Return a plan's results (``RESULT_ROWS``) at ``ticks``, and possibly at further ticks.
+
+        Raises ``UnavailableError`` if a site does not answer, also to the engine.
+        """
+        with silent.asking(*ticks.locations):
+            try:
+                return self._compute(ticks, plan, access)
+            except MistbowError:
+                raise
+            except Exception as error:
+                failure = self.library.failure_of(error)
+                if failure.is_fenced or not failure.is_unavailable:
+                    raise
+                # The error does not say which site did not answer.
+                raise UnavailableError(failure.error) from error
+
+    def _compute(
+        self, ticks: RecomputableTicks, plan: Plan, access: StateAccess | None
+    ) -> pa.Table:
         resumption = resume(subplan(plan, _starting_at(plan, ticks.spans)), 0, ())
         times = resumption.needs + 1, max(span.last for span in ticks.spans.values())
         if ticks.from_panes:
@@ -92,21 +122,30 @@ class Recomputation:
         )
 
     def _has_all_rows(
-        self, locations: Sequence[StreamLocation], from_panes: bool, needs: int, last: int
+        self,
+        locations: Sequence[StreamLocation],
+        silent: SilentSites,
+        from_panes: bool,
+        needs: int,
+        last: int,
     ) -> bool:
         """Return whether the streams have all rows from which ticks up to ``last`` are computed.
 
         ``needs``: the earliest beginning of a window; all these rows are later. Times are in ms.
         """
-        if from_panes and not self._has_all_panes(locations, needs, last):
+        if from_panes and not self._has_all_panes(locations, silent, needs, last):
             return False
-        return not are_expired(self.agent, locations, needs)
+        return not are_expired(self.agent, locations, silent, needs)
 
-    def _has_all_panes(self, locations: Sequence[StreamLocation], needs: int, last: int) -> bool:
+    def _has_all_panes(
+        self, locations: Sequence[StreamLocation], silent: SilentSites, needs: int, last: int
+    ) -> bool:
         """Return whether all sites have stored all panes that end in ``(needs, last]`` (ms)."""
+        silent.check(locations)
         for location in locations:
             try:
-                info = self.agent.at(location.site).info(location.stream)
+                with silent.asking(location):
+                    info = self.agent.at(location.site).info(location.stream)
             except NotFoundError:
                 return False
             if info.attributes.get("begin", _NEVER) > needs or info.frontier < last:
@@ -126,13 +165,20 @@ def _starting_at(plan: Plan, spans: Mapping[str, TickSpan]) -> tuple[Insight, ..
     )
 
 
-def are_expired(agent: AgentClient, locations: Sequence[StreamLocation], needs: int) -> bool:
-    """Return whether rows after the time ``needs`` (ms) may have expired in at least one stream."""
+def are_expired(
+    agent: AgentClient, locations: Sequence[StreamLocation], silent: SilentSites, needs: int
+) -> bool:
+    """Return whether rows after the time ``needs`` (ms) may have expired in at least one stream.
+
+    Raises ``UnavailableError`` if a site is in ``silent`` or does not answer.
+    """
+    silent.check(locations)
     for location in locations:
-        site = agent.at(location.site)
-        first = site.info(location.stream).first
-        if first > 0 and site.seek(location.stream, max(needs, 0)) <= first:
-            return True
+        with silent.asking(location):
+            site = agent.at(location.site)
+            first = site.info(location.stream).first
+            if first > 0 and site.seek(location.stream, max(needs, 0)) <= first:
+                return True
     return False
 
 

@@ -84,6 +84,24 @@ def split_after(
     yield from _clip({uid: [span] for uid, span in cluster.items()}, plan, bounds)
 
 
+def spans_until(spans: Mapping[str, list[TickSpan]], time: int) -> dict[str, list[TickSpan]]:
+    """Return the spans of insights up to a time (ms), without the insights that have none."""
+    earlier = {
+        uid: [TickSpan(span.first, min(span.last, time)) for span in each if span.first <= time]
+        for uid, each in spans.items()
+    }
+    return {uid: each for uid, each in earlier.items() if each}
+
+
+def spans_after(spans: Mapping[str, list[TickSpan]], time: int) -> dict[str, list[TickSpan]]:
+    """Return the spans of insights after a time (ms), without the insights that have none."""
+    later = {
+        uid: [TickSpan(max(span.first, time + 1), span.last) for span in each if span.last > time]
+        for uid, each in spans.items()
+    }
+    return {uid: each for uid, each in later.items() if each}
+
+
 def split_by_rows(
     cluster: Mapping[str, TickSpan], plan: Plan, times: npt.NDArray[np.int64], max_rows: int
 ) -> Iterator[dict[str, TickSpan]]:

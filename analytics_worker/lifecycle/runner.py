@@ -36,7 +36,8 @@ from analytics_worker.lifecycle.runner_state import (
     Trial,
 )
 from analytics_worker.lifecycle.silence import SilenceMonitor
-from analytics_worker.lifecycle.start import SiteCheck, record_joined_sites, start, state_access_of
+from analytics_worker.lifecycle.source_changes import SourceChanges
+from analytics_worker.lifecycle.start import SiteCheck, start, state_access_of
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.lifecycle.target_writer import TargetWriter, describe_insights, read_positions
 from analytics_worker.query_lease import QueryLease
@@ -402,17 +403,25 @@ class FragmentRunner:
         """Make the candidate the active query, and end the query that was active before."""
         fragment = candidate.fragment
         epochs = self._target.leases.claim(fragment)
+        former = self._progress.active
+        frontier = self._progress.frontier if former is None else former.frontier
+        until = frontier + fragment.grain_ms
+        changes = None
+        if isinstance(fragment, Merge):
+            decisions_epoch = epochs[fragment.decisions.stream]
+            changes = SourceChanges(self._agent, fragment, until, decisions_epoch)
+            changes.record_removed()
         if not isinstance(fragment, Partial):
             epoch = epochs[fragment.target.stream]
             access = state_access_of(self._agent, fragment, candidate.lease)
             attributes = self._corrector.begin(fragment, epoch, candidate.decided, access)
             self._target.advance(fragment, attributes | describe_insights(fragment))
-        former = self._progress.active
+        if changes is not None:
+            changes.forget_removed()
         self._keep_queries(candidate, None)
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
-        if former is not None and isinstance(fragment, Merge):
-            until, epoch = former.frontier + fragment.grain_ms, epochs[fragment.decisions.stream]
-            record_joined_sites(self._agent, former.fragment, fragment, until, epoch)
+        if former is not None and changes is not None:
+            changes.record_joined(former.fragment)
         log.info("query_running", fragment=fragment.id, frontier=candidate.frontier)
 
     def _advance(self, active: EngineQuery) -> None:

@@ -13,14 +13,7 @@ from analytics.plan.feeds import TIME, Feed
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
 from analytics.plan.nodes import fingerprint
 from analytics.plan.resumption import resume
-from analytics_worker.merge.decisions import (
-    Forgotten,
-    Joined,
-    Left,
-    SiteDecision,
-    read_presence,
-    row_of,
-)
+from analytics_worker.merge.decisions import Left, SiteDecision, row_of
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.stateful.accumulators import accumulators_of
@@ -195,15 +188,12 @@ def _start_merge(
     since = max(target.frontier, 0)
     resumption = resume(fragment.plan, since, covered)
     location, decisions = fragment.decisions, agent.at(fragment.decisions.site)
-    sites = {source.data_site for source in fragment.sources}
-    gaps = read_presence(agent, location).open_gaps()
-    decided = [SiteDecision(since, gap.site, Forgotten()) for gap in gaps if gap.site not in sites]
     if covered:
         # The stored results lack the sites that were not among the sources then.
-        former_sites = set(target.attributes.get("sites", ()))
-        decided += [SiteDecision(0, site, Left(since)) for site in sorted(sites - former_sites)]
-    for rows in map(row_of, decided):
-        lease.append(location, partial(_append, decisions, location.stream, rows))
+        sites = {source.data_site for source in fragment.sources}
+        for site in sorted(sites.difference(target.attributes.get("sites", ()))):
+            rows = row_of(SiteDecision(0, site, Left(since)))
+            lease.append(location, partial(_append, decisions, location.stream, rows))
     decided_to = decisions.info(location.stream).head
     read = target.attributes.get("read", {})
     with ThreadPoolExecutor(len(fragment.sources)) as pool:
@@ -228,35 +218,6 @@ def _start_merge(
 
 def _append(site: AgentClient, stream: str, rows: pa.RecordBatch, epoch: int) -> None:
     site.append(stream, rows, epoch=epoch)
-
-
-def record_joined_sites(
-    agent: AgentClient, former: Fragment, merge: Merge, until: int, epoch: int
-) -> None:
-    """Record that sites which ``merge`` reads, but ``former`` does not, were missing up to
-    ``until`` (ms).
-
-    During the handover, the queries of both fragments wrote results up to ``until``. Readers use
-    the row that was written first, even if the query of ``former`` wrote the row without these
-    sites.
-    """
-    former_sources = former.sources if isinstance(former, Merge) else (former.source,)
-    new = {location.data_site for location in merge.sources} - {
-        location.data_site for location in former_sources
-    }
-    if not new:
-        return
-    location = merge.decisions
-    decisions = agent.at(location.site)
-    gaps = read_presence(agent, location).gaps
-    for site in sorted(new):
-        gap = next((gap for gap in reversed(gaps) if gap.site == site), None)
-        if gap is not None and gap.until is not None and gap.until < until:
-            for decision in (
-                SiteDecision(gap.until, site, Left()),
-                SiteDecision(until, site, Joined()),
-            ):
-                decisions.append(location.stream, row_of(decision), epoch=epoch)
 
 
 def _seek_if_reachable(agent: AgentClient, location: StreamLocation, needs: int) -> int | None:

@@ -2,8 +2,8 @@
 
 Windows that end at a tick are closed when the panes of all present sites up to the tick have
 arrived. A site leaves when its frontier has not moved for ``patience``, or when it has lagged for
-several times ``patience``. The site joins again when it has caught up, or when it moves and lags no
-more than a present site may.
+several times ``patience``. The site joins again when it has caught up, or when it moves steadily
+and lags no more than a present site may.
 """
 
 import time
@@ -45,14 +45,15 @@ class SiteProgress:
 class _SiteLag:
     """The silence of a site; times in s (monotonic).
 
-    ``moved_at``: when the ``frontier`` (ms) of the site last moved. ``has_moved``: whether this
-    query has seen the frontier move. ``far_since``: since when the site has lagged by more than the
-    patience; None: the site does not lag so far.
+    ``moved_at``: when the ``frontier`` (ms) of the site last moved. ``steady_since``: the first
+    move since which no pause between moves has exceeded the patience; None: this query has seen no
+    move. ``far_since``: since when the site has lagged by more than the patience; None: the site
+    does not lag so far.
     """
 
     frontier: int
     moved_at: float
-    has_moved: bool = False
+    steady_since: float | None = None
     far_since: float | None = None
 
 
@@ -154,7 +155,9 @@ class MergeFrontier:
                 self._lags[site] = _SiteLag(one.frontier, now - silent_s)
             lag = self._lags[site]
             if one.frontier > lag.frontier:
-                lag.frontier, lag.moved_at, lag.has_moved = one.frontier, now, True
+                if lag.steady_since is None or now - lag.moved_at > self._patience:
+                    lag.steady_since = now
+                lag.frontier, lag.moved_at = one.frontier, now
             if one.frontier >= furthest:
                 lag.moved_at = now
             is_far = furthest - one.frontier > self._tolerated_ms
@@ -174,12 +177,15 @@ class MergeFrontier:
         """Return whether a missing site joins.
 
         A site that moves, but always lags a little, would otherwise be missing for ever after a
-        short cut, although it was present before.
+        short cut, although it was present before. It must have moved steadily for longer than the
+        patience: a site that moves more seldom would leave again after each move.
         """
         if frontier >= furthest - self._grain:
             return True
         is_near = frontier >= furthest - self._tolerated_ms
-        return is_near and self._lags[site].has_moved and not self._is_silent(site)
+        since = self._lags[site].steady_since
+        is_steady = since is not None and self._monotonic() - since > self._patience
+        return is_near and is_steady and not self._is_silent(site)
 
     @property
     def _tolerated_ms(self) -> float:

@@ -18,22 +18,30 @@ from analytics_worker.query_lease import QueryLease
 from analytics_worker.spark.failure_summary import summarize
 from analytics_worker.spark.query_cpu import QueryCpu
 from analytics_worker.streaming_library import Counts, QueryFailure
-from mistbow.errors import FencedError
+from mistbow.errors import ERRORS, FencedError, UnavailableError
 
 _MAX_OFFSETS = 1000
 USAGE = "usage"
 """The name of the folder in which the Python processes of a query record their CPU time."""
 
-_FENCED_LINE = re.compile(
-    rf"^{re.escape(f'{FencedError.__module__}.{FencedError.__qualname__}')}(?:: |$)", re.MULTILINE
-)
-"""Matches the line of a Python traceback that names ``FencedError`` as the error."""
+
+def _line_of(error: type[Exception]) -> re.Pattern[str]:
+    """Return a pattern of the line of a Python traceback that names ``error``, or an error of a
+    subclass, as the error.
+    """
+    kinds = [kind for kind in ERRORS if issubclass(kind, error)]
+    names = "|".join(re.escape(f"{kind.__module__}.{kind.__qualname__}") for kind in kinds)
+    return re.compile(rf"^(?:{names})(?:: |$)", re.MULTILINE)
+
+
+_FENCED_LINE = _line_of(FencedError)
+_UNAVAILABLE_LINE = _line_of(UnavailableError)
 
 
 def parse_failure(text: str) -> QueryFailure:
     """Convert the text of an error from Spark to a ``QueryFailure``.
 
-    A fence is recognized by text only here, because nothing else arrives: the sink and the sources
+    Errors are recognized by text only here, because nothing else arrives: the sink and the sources
     run in Python processes of Spark, whose errors reach the JVM as the text of a traceback
     (``PythonException``), and py4j passes on that text without a type or a code.
 
@@ -41,9 +49,12 @@ def parse_failure(text: str) -> QueryFailure:
     True
     >>> parse_failure("Traceback ...\\nValueError: no mistbow.errors.FencedError").is_fenced
     False
+    >>> parse_failure("Traceback ...\\nmistbow.errors.LostDataError: rows are gone").is_unavailable
+    True
     """
     is_fenced = _FENCED_LINE.search(text) is not None
-    return QueryFailure(text, is_fenced, summarize(text))
+    is_unavailable = _UNAVAILABLE_LINE.search(text) is not None
+    return QueryFailure(text, is_fenced, summarize(text), is_unavailable)
 
 
 class FragmentQuery:

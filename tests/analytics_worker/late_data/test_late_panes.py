@@ -1,6 +1,7 @@
 """The ticks that a corrector recomputes because of a merge's decisions about its sites."""
 
 import uuid
+from typing import Any
 
 from analytics.plan.expressions import Measure, Source
 from analytics.plan.fragments import Merge, StreamLocation
@@ -18,6 +19,7 @@ from analytics_worker.merge.decisions import (
     row_of,
 )
 from mistbow.client.agent import AgentClient
+from mistbow.errors import UnavailableError
 from mistbow.streams.schemas import EVENTS
 
 PLAN = Plan(
@@ -25,6 +27,15 @@ PLAN = Plan(
     windows=(Window(id="w", pane="p", size_ms=10_000, every_ms=5000),),
     panes=(Pane(id="p", source=Source("cpu"), by=(), width_ms=5000),),
 )
+
+
+class SilentSiteClient(AgentClient):
+    """A client for which the site ``silent`` does not answer."""
+
+    def read(self, *args: Any, **named: Any) -> Any:
+        if self._site == "silent":
+            raise UnavailableError("the site silent does not answer")
+        return super().read(*args, **named)
 
 
 class Decisions:
@@ -75,6 +86,16 @@ def test_gap_of_a_new_site_without_points_begins_where_results_name_the_site(
     found = decisions.finder().scan(40_000)
     assert found is not None
     assert found[0] == {"i": [TickSpan(25_000, 40_000)]}
+
+
+def test_gap_of_a_new_site_that_does_not_answer_covers_all_ticks(agent: AgentClient) -> None:
+    decisions = Decisions(agent)
+    decisions.add(0, "silent", Left())
+    decisions.add(40_000, "silent", Joined())
+    decisions.agent = SilentSiteClient(agent.url)
+    finder = decisions.finder()
+    assert finder.scan(50_000) == ({"i": [TickSpan(1, 40_000)]}, finder.head)
+    decisions.agent.close()
 
 
 def test_gap_of_a_forgotten_site_ends_uncorrected(agent: AgentClient) -> None:

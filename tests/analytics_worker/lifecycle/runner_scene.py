@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from analytics.plan.fragments import Partial
+from analytics.plan.fragments import Fragment, Partial
 from analytics_worker.evaluate.operator_failures import OperatorFailure
 from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.runner_state import RunnerState
@@ -70,7 +70,7 @@ class FakeAgent:
 class FakeQuery:
     """A query whose progress the test sets."""
 
-    fragment: Partial
+    fragment: Fragment
     lease: QueryLease
     frontier: int = 0
     failure: QueryFailure | None = None

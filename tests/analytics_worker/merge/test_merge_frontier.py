@@ -113,15 +113,26 @@ def test_site_with_a_steady_lag_joins_again_after_a_cut(lag: int, cut_s: int) ->
     assert scene.presence.open_gaps() == []
 
 
-def test_site_that_has_just_left_joins_only_once_it_moves() -> None:
+def test_site_that_has_just_left_joins_only_once_it_moves_steadily() -> None:
     scene = MergeScene()
     scene.at(10, 10_000, a=10_000, b=10_000)
     scene.at(15.5, 11_000, a=15_000, b=10_000)
     assert scene.presence.open_gap("b")
     scene.at(15.9, 15_000, a=15_000, b=10_000)
     assert scene.presence.open_gap("b")
-    scene.at(16, 15_000, a=15_000, b=11_000)
+    for second in range(16, 22):
+        now = second * 1000
+        scene.at(second, now, a=now, b=now - 4000)
+        assert scene.presence.open_gap("b")
+    scene.at(22, 22_000, a=22_000, b=18_000)
     assert not scene.presence.open_gap("b")
+
+
+def test_site_that_moves_more_seldom_than_the_patience_leaves_once() -> None:
+    scene = MergeScene()
+    for now in range(10_000, 610_000, 500):
+        scene.at(now / 1000, now, a=now, b=now // 6000 * 6000 - 2000)
+    assert len(scene.presence.gaps) <= 1
 
 
 def test_merge_that_starts_late_counts_the_former_silence() -> None:

@@ -16,8 +16,11 @@ from analytics.plan.ticks import DAY_MS, Ticks, TimeOfDay
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.semantics import check
 from analytics_worker.evaluate.composition import compose
+from analytics_worker.late_data.last_gaps import LastGaps
 from analytics_worker.late_data.stateful_insights import StatefulInsights
 from analytics_worker.late_data.tick_spans import TickSpan
+from analytics_worker.late_data.unanswered_ticks import UnansweredTicks
+from analytics_worker.merge.decisions import SiteGap
 from analytics_worker.operators.accumulators import RunningCount
 from analytics_worker.stateful import state_stream
 from analytics_worker.stateful.accumulators import accumulators_of
@@ -230,6 +233,15 @@ class CountingClient(AgentClient):
         return super().read(name, *args, **named)
 
 
+def stateful_insights(
+    agent: AgentClient, plan: Plan, access: StateAccess, *gaps: SiteGap
+) -> StatefulInsights:
+    """Return the insights of a plan over the points of the site ``n1``."""
+    return StatefulInsights(
+        agent, plan, access, LastGaps(gaps), lambda _: (StreamLocation("n1", RAW),)
+    )
+
+
 def test_states_are_corrected_where_days_end_at_a_time_of_day(
     agent: AgentClient, tmp_path: Path
 ) -> None:
@@ -266,8 +278,9 @@ def test_frequent_insight_is_corrected_apart_from_a_daily_one(
         for scene, at in ((days, 4), (seconds, 3))
     }
     with closing(CountingClient(agent.url)) as counting:
-        them = StatefulInsights(counting, plan, days.access, lambda _: (StreamLocation("n1", RAW),))
-        corrected = them.correct_states(late, seconds.tick_at(70))
+        corrected = stateful_insights(counting, plan, days.access).correct_states(
+            late, seconds.tick_at(70), UnansweredTicks(may_wait=False)
+        )
     assert {uid: spans[0].first for uid, spans in corrected.items()} == {
         uid: spans[0].first for uid, spans in late.items()
     }
@@ -277,6 +290,18 @@ def test_frequent_insight_is_corrected_apart_from_a_daily_one(
     assert max(time for metrics, time in counting.reads if seconds.metric in metrics) <= 601_000
     assert days.counts() == days.right()
     assert seconds.counts() == seconds.right()
+
+
+def test_states_are_corrected_only_after_a_removed_site_had_left(scene: StateScene) -> None:
+    scene.run([(at, "a", 1.0) for at in range(1, 7)])
+    scene.arrive([(2, "a", 5.0), (5, "a", 5.0)])
+    gap = SiteGap("removed", scene.tick_at(3), scene.tick_at(4))
+    insights = stateful_insights(scene.agent, scene.plan, scene.access, gap)
+    late = {scene.metric: [TickSpan(scene.tick_at(2), scene.tick_at(5))]}
+    assert insights.correct_states(late, scene.tick_at(6), UnansweredTicks(may_wait=False)) == {
+        scene.metric: [TickSpan(scene.tick_at(3) + 1, scene.tick_at(6))]
+    }
+    assert [scene.counts()["a", at] for at in range(1, 7)] == [1, 2, 3, 4, 6, 7]
 
 
 def test_batch_during_a_correction_is_corrected_too(scene: StateScene) -> None:

@@ -1,0 +1,128 @@
+"""The decisions that a runner stores when its merge no longer reads a site."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+from analytics.plan.expressions import Measure, Source
+from analytics.plan.fragments import Merge, StreamLocation
+from analytics.plan.nodes import Insight, Pane, Plan, Window
+from analytics_worker.late_data.last_gaps import read_last_gaps
+from analytics_worker.lifecycle.runner import FragmentRunner
+from analytics_worker.lifecycle.start_slot import StartSlot
+from analytics_worker.merge.decisions import Joined, Left, SiteDecision, read_presence, row_of
+from analytics_worker.query_lease import QueryLease
+from analytics_worker.streaming_library import StreamingLibrary
+from mistbow.client.agent import AgentClient
+from tests.analytics_worker.lifecycle.runner_scene import FakeLibrary, FakeQuery
+from tests.support.conditions import eventually
+
+SINCE = 101_000
+
+
+@dataclass
+class MergeLibrary(FakeLibrary):
+    """A streaming library that only records the queries of merges."""
+
+    def run_merge(
+        self, fragment: Merge, resumption: Any, start: Any, lease: QueryLease, access: Any
+    ) -> FakeQuery:
+        del resumption, start, access
+        self.queries.append(FakeQuery(fragment, lease))
+        return self.queries[-1]
+
+
+@dataclass
+class RunningMerge:
+    """The runner of a merge over a real agent, with a library whose queries compute nothing."""
+
+    agent: AgentClient
+    runner: FragmentRunner
+    library: MergeLibrary
+
+    def take_over(self, number: int, frontier: int) -> None:
+        """Let the query with a number take over, with results up to ``frontier`` (ms)."""
+        self.has_queries(number)
+        query = self.library.queries[-1]
+        query.frontier = frontier
+        fingerprint = query.fragment.fingerprint
+        eventually(lambda: self.runner.status().active == fingerprint, what="it takes over")
+        eventually(lambda: self.runner.status().frontier == frontier, what="its frontier is stored")
+
+    def has_queries(self, number: int) -> None:
+        eventually(lambda: len(self.library.queries) == number, what="the query starts")
+
+    def decide(self, *decided: SiteDecision) -> None:
+        """Append decisions, as the query with the lease does."""
+        fragment = self.runner.fragment
+        assert isinstance(fragment, Merge)
+        stream = fragment.decisions.stream
+        for decision in decided:
+            epoch = self.agent.info(stream).epoch
+            self.agent.append(stream, row_of(decision), epoch=epoch)
+
+
+@contextmanager
+def running(agent: AgentClient, first: Merge) -> Iterator[RunningMerge]:
+    library = MergeLibrary()
+    runner = FragmentRunner(
+        cast("StreamingLibrary", library), agent, first, StartSlot(lambda: True)
+    )
+    runner.start()
+    try:
+        yield RunningMerge(agent, runner, library)
+    finally:
+        runner.stop()
+
+
+def merge_of(group: str, *sites: str) -> Merge:
+    insight = Insight(uid="i", expression=Measure("SUM", "w"), by=(), every_ms=1000, since=SINCE)
+    return Merge(
+        id=group,
+        sources=tuple(StreamLocation("n1", f"panes/{group}.{site}", origin=site) for site in sites),
+        target=StreamLocation("n1", f"results/{group}"),
+        decisions=StreamLocation("n1", f"decisions/{group}"),
+        plan=Plan(
+            insights=(insight,),
+            windows=(Window(id="w", pane="p", size_ms=1000, every_ms=1000),),
+            panes=(Pane(id="p", source=Source("x"), by=(), width_ms=1000),),
+        ),
+    )
+
+
+def test_results_up_to_the_removal_of_a_present_site_include_the_site(agent: AgentClient) -> None:
+    both, one = merge_of("present", "a", "b"), merge_of("present", "a")
+    with running(agent, both) as merge:
+        merge.take_over(1, 100_000)
+        merge.decide(SiteDecision(50_000, "b", Left()), SiteDecision(60_000, "b", Joined()))
+        merge.runner.accept(one)
+        merge.take_over(2, 102_000)
+        gaps = read_last_gaps(agent, one)
+        # The ticks of the earlier gap, too, were corrected.
+        assert [gaps.removed(tick) for tick in (55_000, 101_000)] == [{"b"}] * 2
+        assert not gaps.removed(101_001)
+        assert not any(gaps.absent(tick) for tick in (55_000, 101_000, 101_001))
+        rows = agent.read(one.decisions.stream).table.num_rows
+    with running(agent, one) as merge:
+        merge.take_over(1, 103_000)
+        assert agent.read(one.decisions.stream).table.num_rows == rows, "it is recorded once"
+
+
+def test_removed_site_that_was_missing_is_forgotten_when_the_new_query_takes_over(
+    agent: AgentClient,
+) -> None:
+    both, one = merge_of("missing", "a", "b"), merge_of("missing", "a")
+    with running(agent, both) as merge:
+        merge.take_over(1, 100_000)
+        merge.decide(SiteDecision(95_000, "b", Left()))
+        merge.runner.accept(one)
+        merge.has_queries(2)
+        # The former query still decides that silent sites leave.
+        merge.decide(SiteDecision(95_000, "b", Left()))
+        merge.take_over(2, 102_000)
+        assert read_presence(agent, one.decisions).open_gaps() == []
+        gaps = read_last_gaps(agent, one)
+        assert [gaps.absent(tick) for tick in (95_000, 95_001, 101_000)] == [set(), {"b"}, {"b"}]
+        assert not gaps.absent(101_001)
+        assert [gaps.removed(tick) for tick in (95_000, 95_001)] == [{"b"}, set()]
