@@ -42,6 +42,11 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, tag="whole"):
     salience: int = 0
 
     @property
+    def sources(self) -> tuple[StreamLocation, ...]:
+        """The streams that this fragment reads."""
+        return (self.source,)
+
+    @property
     def grain_ms(self) -> int:
         """The interval (ms) at which results can be due."""
         return self.plan.grain_ms
@@ -67,6 +72,11 @@ class Partial(msgspec.Struct, frozen=True, kw_only=True, tag="partial"):
     lookback_ms: int = msgspec.field(name="reach_ms")
     begin: int
     salience: int = 0
+
+    @property
+    def sources(self) -> tuple[StreamLocation, ...]:
+        """The streams that this fragment reads."""
+        return (self.source,)
 
     @property
     def fingerprint(self) -> str:

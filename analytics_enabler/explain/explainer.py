@@ -34,7 +34,7 @@ from analytics_enabler.explain.explanation import (
 from analytics_enabler.explain.placement_warnings import placement_warnings
 from analytics_enabler.explain.savings import savings_of
 from analytics_enabler.explain.summary import placement_summary
-from analytics_enabler.explain.traffic import TrafficEstimates, sources_of, stream_label
+from analytics_enabler.explain.traffic import TrafficEstimates, stream_label
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.fragments import Tasks, plans_of
 from analytics_enabler.groups import Group
@@ -182,7 +182,7 @@ class Explainer:
         return ExplainedFragment(
             id=fragment.id,
             kind=_kind(fragment),
-            sources=[stream_label(location) for location in sources_of(fragment)],
+            sources=[stream_label(location) for location in fragment.sources],
             target=stream_label(fragment.target),
             worker=node,
             site=_site_of(node, fabric),

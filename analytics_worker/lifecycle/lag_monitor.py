@@ -1,6 +1,6 @@
 """Measures the lag of a worker's fragments behind their sources, as the input of load shedding."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from analytics.plan.fragments import Fragment, Merge, StreamLocation
@@ -47,7 +47,7 @@ class LagMonitor:
     def _measure(self) -> None:
         runners = list(self._runners())
         frontiers = self._frontiers.poll(
-            {location for runner in runners for location in sources_of(runner.fragment)}
+            {location for runner in runners for location in runner.fragment.sources}
         )
         loads = {runner.fragment.id: load_of(runner, frontiers) for runner in runners}
         before = self._shedder.floor
@@ -112,11 +112,6 @@ class FrontierPoller:
             return None
 
 
-def sources_of(fragment: Fragment) -> Sequence[StreamLocation]:
-    """Return the streams that a fragment reads."""
-    return fragment.sources if isinstance(fragment, Merge) else (fragment.source,)
-
-
 def load_of(runner: FragmentRunner, frontiers: Mapping[StreamLocation, int]) -> FragmentLoad:
     """Return the progress and the lag of a runner's fragment, as the input of load shedding.
 
@@ -124,9 +119,7 @@ def load_of(runner: FragmentRunner, frontiers: Mapping[StreamLocation, int]) -> 
     sources are unknown, the lag is 0.
     """
     fragment, done = runner.fragment, runner.done
-    frontiers_read = [
-        frontiers[location] for location in sources_of(fragment) if location in frontiers
-    ]
+    frontiers_read = [frontiers[location] for location in fragment.sources if location in frontiers]
     # Of two queries, the second one catches up to replace the first.
     is_starting = done is None or runner.queries > 1
     if done is None or not frontiers_read:

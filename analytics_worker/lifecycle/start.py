@@ -240,9 +240,8 @@ def record_joined_sites(
     the row that was written first, even if the query of ``former`` wrote the row without these
     sites.
     """
-    former_sources = former.sources if isinstance(former, Merge) else (former.source,)
     new = {location.data_site for location in merge.sources} - {
-        location.data_site for location in former_sources
+        location.data_site for location in former.sources
     }
     if not new:
         return
