@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from analytics.plan.fragments import FragmentKind
 from grammar import Diagnostic
 
 
@@ -164,7 +165,7 @@ class PlacedFragment(BaseModel):
 
     group: str
     fragment: str
-    kind: Literal["whole", "partial", "merge"]
+    kind: FragmentKind
     node: str | None
     site: str | None
     since: int | None
@@ -361,7 +362,7 @@ class ExplainedFragment(BaseModel):
     """
 
     id: str
-    kind: Literal["whole", "partial", "merge"]
+    kind: FragmentKind
     sources: list[str]
     target: str
     worker: str | None

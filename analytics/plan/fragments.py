@@ -1,5 +1,7 @@
 """Fragments: the parts of a plan that workers run; each reads streams and writes one stream."""
 
+from typing import Literal
+
 import msgspec
 
 from analytics.plan.feeds import Feed
@@ -112,6 +114,19 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True, tag="merge"):
 
 
 Fragment = Whole | Partial | Merge
+
+FragmentKind = Literal["whole", "partial", "merge"]
+
+
+def kind_of(fragment: Fragment) -> FragmentKind:
+    """Return the kind of a fragment, which is also its tag in JSON."""
+    match fragment:
+        case Whole():
+            return "whole"
+        case Partial():
+            return "partial"
+        case Merge():
+            return "merge"
 
 
 def fragment_from_json(data: bytes) -> Fragment:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 
 from analytics.insight_models import RemoteRead
-from analytics.plan.fragments import Fragment, Merge, Partial, Whole
+from analytics.plan.fragments import Fragment, Merge, Partial, Whole, kind_of
 from analytics.plan.status import FragmentStatus
 from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.execution.group_placements import GroupPlacements
@@ -211,7 +211,7 @@ class ExecutionStatus:
                 yield PlacedFragment(
                     group=group.id,
                     fragment=fragment.id,
-                    kind=type(fragment).__name__.lower(),
+                    kind=kind_of(fragment),
                     node=node,
                     site=None if node is None else sites.get(node),
                     since=None if placement is None else placement.since.get(task),
