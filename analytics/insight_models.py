@@ -139,6 +139,11 @@ class InsightStatus(BaseModel):
     unit: str | None = None
     window: WindowCoverage | None = None
 
+    @property
+    def present_lifecycle(self) -> Lifecycle:
+        """The lifecycle, or the state if an enabler of an earlier version sent no lifecycle."""
+        return self.lifecycle or Lifecycle(state=self.state, since=self.state_since)
+
 
 class EndedInsight(BaseModel):
     """A former definition of an insight, in force for the ticks in ``(since, until]``.
@@ -242,6 +247,11 @@ class DeploymentStatus(BaseModel):
     amended_at: int | None = None
     amended_by: str | None = None
     move: DeploymentMove | None = None
+
+    @property
+    def present_lifecycle(self) -> Lifecycle:
+        """The lifecycle, or the status if an enabler of an earlier version sent no lifecycle."""
+        return self.lifecycle or Lifecycle(state=self.status, since=self.status_since)
 
 
 class DeploymentList(BaseModel):

@@ -169,11 +169,10 @@ def _insights(report: "FabricReport") -> Table:
     table = Table("deployment", "insight", "state", "lag")
     for deployment in report.deployments or ():
         for each in deployment.insights:
-            state = each.lifecycle.state if each.lifecycle is not None else each.state
             table.add_row(
                 Text(deployment.deployment_id),
                 Text(each.name),
-                state,
+                each.present_lifecycle.state,
                 "" if each.lag_ms is None else f"{each.lag_ms / 1000:.1f} s",
             )
     return table
