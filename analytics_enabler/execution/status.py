@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 
 from analytics.insight_models import RemoteRead
-from analytics.plan.fragments import Fragment, Merge, Partial, Whole, kind_of
+from analytics.plan.fragments import Fragment, Merge, Partial, Whole
 from analytics.plan.status import FragmentStatus
 from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.execution.group_placements import GroupPlacements
@@ -37,12 +37,7 @@ from analytics_enabler.execution.outages import (
 )
 from analytics_enabler.execution.planner import Planner
 from analytics_enabler.execution.point_access import PointAccess
-from analytics_enabler.execution.reports import (
-    DeploymentReport,
-    InsightReport,
-    PlacedFragment,
-    PlacedTask,
-)
+from analytics_enabler.execution.reports import DeploymentReport, InsightReport, PlacedTask
 from analytics_enabler.execution.worker_reconcilers import WorkerReconciler, WorkerReconcilers
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.fragments import MERGE, Tasks, data_site, result_task
@@ -183,12 +178,17 @@ class ExecutionStatus:
             return replace(report, since=observed if first is None else first)
         return replace(report, since=observed)
 
-    def placed_tasks(self) -> Iterator[PlacedTask]:
-        """Yield the tasks of all groups, where each is placed, and what its worker reports."""
+    def placed_tasks(self, deployment: Deployment | None = None) -> Iterator[PlacedTask]:
+        """Yield the tasks of a deployment, where each is placed, and what its worker reports.
+
+        ``deployment``: None: the tasks of all groups.
+        """
+        tasks = self._planner.tasks
+        groups = set(tasks) if deployment is None else {each.group for each in deployment.running}
         sites = self._fabric_view.site_of_worker
-        for group in sorted(self._planner.tasks, key=lambda each: each.id):
+        for group in sorted(groups, key=lambda each: each.id):
             placement = self._placements.get(group)
-            for task, fragment in self._planner.tasks[group].items():
+            for task, fragment in tasks.get(group, {}).items():
                 node = self.node(group, task)
                 yield PlacedTask(
                     group=group,
@@ -198,24 +198,6 @@ class ExecutionStatus:
                     site=None if node is None else sites.get(node),
                     since=None if placement is None else placement.since.get(task),
                     status=self.fragment(group, task),
-                )
-
-    def placement(self, deployment: Deployment) -> Iterator[PlacedFragment]:
-        """Yield the fragments of the groups of a deployment, and where each is placed."""
-        sites = self._fabric_view.site_of_worker
-        for group in sorted({each.group for each in deployment.running}, key=lambda each: each.id):
-            placement = self._placements.get(group)
-            for task, fragment in self._planner.tasks.get(group, {}).items():
-                node = self.node(group, task)
-                status = self.fragment(group, task)
-                yield PlacedFragment(
-                    group=group.id,
-                    fragment=fragment.id,
-                    kind=kind_of(fragment),
-                    node=node,
-                    site=None if node is None else sites.get(node),
-                    since=None if placement is None else placement.since.get(task),
-                    state=None if status is None else status.state,
                 )
 
     def unplaced(self, deployment: Deployment) -> Outage | None:
