@@ -17,9 +17,7 @@ from analytics.insight_models import (
 )
 from command_line.enabler import (
     URL,
-    AsJson,
     Queries,
-    Token,
     Url,
     enabler_client,
     err,
@@ -31,6 +29,7 @@ from command_line.enabler import (
     read_queries,
     visible,
 )
+from command_line.options import AsJson, Token
 from grammar import ParseError, format_text
 from mistbow.clock import system_clock
 

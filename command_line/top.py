@@ -15,8 +15,9 @@ from analytics.client.enabler import EnablerClient
 from analytics.fog_models import FogSnapshot
 from analytics.health_models import Health
 from analytics.insight_models import DeploymentStatus, InsightStatus
-from command_line.enabler import URL, AsJson, Token, Url, enabler_client, out, print_json, visible
+from command_line.enabler import URL, Url, enabler_client, out, print_json, visible
 from command_line.fog_tables import node_state
+from command_line.options import AsJson, Token
 from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
 
