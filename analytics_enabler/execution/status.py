@@ -425,8 +425,7 @@ class ExecutionStatus:
 
     def _cut(self, site: str, fragment: Fragment, worker: str | None) -> Outage:
         """Return the outage of an unreachable site; ``worker``: the worker of the fragment."""
-        fabric = self._fabric_view.fabric
-        own_site = "of the enabler" if fabric is None else fabric.site
+        own_site = self._fabric_view.own_site
         if isinstance(fragment, Partial):
             consequence = "Results lack its points, and are corrected when it is back"
         elif worker is None:
@@ -445,8 +444,7 @@ class ExecutionStatus:
             consequence = "Results lack its later points, and are corrected when it is back"
         else:
             consequence = "The insights of this site continue when it is back"
-        fabric = self._fabric_view.fabric
-        own_site = "of the enabler" if fabric is None else fabric.site
+        own_site = self._fabric_view.own_site
         since = self._fabric_view.unreachable_since(site)
         return unreachable_site(site, since, own_site, consequence)
 

@@ -14,6 +14,7 @@ import msgspec
 
 from analytics_enabler.scheduling.builtin.capacity import FreeCapacity
 from analytics_enabler.scheduling.builtin.eligibility import candidate_nodes, eligible_nodes
+from analytics_enabler.scheduling.driver.driver import NodesByJob
 from analytics_enabler.scheduling.model.jobs import Job, Placement, Task
 from analytics_enabler.scheduling.model.snapshot import Fog, Node
 from mistbow.clock import Clock
@@ -41,8 +42,6 @@ REASON_MS = 180_000
 
 TaskKey = tuple[str, str]
 """(job, task)"""
-
-NodesByJob = Mapping[str, Mapping[str, str]]
 
 CoresByTask = Mapping[TaskKey, float]
 """Task -> the cores that it demands."""
