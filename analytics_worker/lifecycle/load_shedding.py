@@ -41,13 +41,13 @@ class SheddingLimits:
 class FragmentLoad:
     """The salience, the progress and the lag of a fragment, as the input of load shedding.
 
-    ``done``: the time (ms since the epoch) up to which results are complete. ``lag_ms``: for how
-    long the next results have been overdue. ``grain_ms``: the interval at which results can be due.
-    ``is_starting``: whether a query of the fragment starts or catches up.
+    ``frontier``: the time (ms since the epoch) up to which results are complete. ``lag_ms``: for
+    how long the next results have been overdue. ``grain_ms``: the interval at which results can be
+    due. ``is_starting``: whether a query of the fragment starts or catches up.
     """
 
     salience: int
-    done: int = 0
+    frontier: int = 0
     lag_ms: int = 0
     grain_ms: int = 0
     is_starting: bool = False
@@ -137,7 +137,7 @@ class LoadShedder:
     def _is_stuck(self, now: float, id: str, load: FragmentLoad) -> bool:
         sample = self._samples.setdefault(id, _TimedLoad(now, load))
         seconds = now - sample.at
-        has_moved = load.done != sample.load.done
+        has_moved = load.frontier != sample.load.frontier
         if seconds < (self._limits.watch_s if has_moved else self._limits.patience_s):
             return False
         self._samples[id] = _TimedLoad(now, load)

@@ -135,7 +135,7 @@ class FragmentRunner:
         return self.fragment.target
 
     @property
-    def queries(self) -> int:
+    def query_count(self) -> int:
         """The number of queries that run now."""
         return len(self._progress.queries)
 
@@ -145,7 +145,7 @@ class FragmentRunner:
         return self._load
 
     @property
-    def done(self) -> int | None:
+    def frontier(self) -> int | None:
         """The time (ms) up to which results are complete; None: the fragment is starting."""
         progress = self._progress
         if progress.active is not None:
