@@ -160,7 +160,7 @@ class ExecutionStatus:
         return InsightReport(
             self._with_since(generation, state, found),
             tuple(found),
-            tuple(f"{generation.name}: {each}" for each in self._troubles(generation)),
+            tuple(f"{generation.name}: {each}" for each in self._operator_failures(generation)),
             None if facts.status is None else facts.status.lag_ms,
             facts.absent,
             due.get(generation.uid, 0),
@@ -448,11 +448,11 @@ class ExecutionStatus:
         since = self._fabric_view.unreachable_since(site)
         return unreachable_site(site, since, own_site, consequence)
 
-    def _troubles(self, generation: Generation) -> Iterator[str]:
+    def _operator_failures(self, generation: Generation) -> Iterator[str]:
         for task in self._planner.tasks.get(generation.group, ()):
             status = self.fragment(generation.group, task)
-            if status is not None and generation.uid in status.troubles:
-                yield status.troubles[generation.uid]
+            if status is not None and generation.uid in status.operator_failures:
+                yield status.operator_failures[generation.uid]
 
     def _refusals(self, group: Group, task: str) -> Sequence[str]:
         outcome, reasons = self._refusals_of

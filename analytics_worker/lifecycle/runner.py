@@ -176,7 +176,7 @@ class FragmentRunner:
             spent_ms=dict(counts.spent_ms),
             cpu_s=counts.cpu_s,
             rows_read=counts.rows_read,
-            troubles=describe_failures(fragment, self._library.operator_failures()),
+            operator_failures=describe_failures(fragment, self._library.operator_failures()),
             silent=dict(self._silence.reasons),
             missing=self._corrector.missing_sites,
             correcting=dict(self._corrector.correcting),
