@@ -86,7 +86,7 @@ def test_all_peers_are_linked_again_after_a_fog_has_shrunk() -> None:
     fog.run(5)
     for site in remaining:
         for peer in fog.peers_of(site):
-            assert peer.reaches == remaining - {peer.site}
+            assert peer.linked_sites == remaining - {peer.site}
 
 
 def test_peers_learn_that_a_forgotten_site_is_not_reached_any_more() -> None:
@@ -104,7 +104,7 @@ def test_peers_learn_that_a_forgotten_site_is_not_reached_any_more() -> None:
     fog.run(3)
     peer = fog.peers_of("b").get("a")
     assert peer is not None
-    assert peer.reaches == {"b"}
+    assert peer.linked_sites == {"b"}
 
 
 def test_lost_site_is_lost_everywhere_soon_and_comes_back(fog: SimulatedFog) -> None:
