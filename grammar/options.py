@@ -26,7 +26,7 @@ from grammar.generated.InsightsParser import InsightsParser as Tree
 from grammar.literals import Context, LiteralBuilder, span_of
 from grammar.scanner import LexicalToken
 
-MOST = 1_000_000_000
+MAX_WHOLE_NUMBER = 1_000_000_000
 """The greatest integer that an option accepts."""
 
 
@@ -126,7 +126,7 @@ class OptionBuilder:
     def _sample(self, amount: Number, span: Span) -> SampleOption:
         if 0 < amount.value < 1:
             return SampleOption(share=amount.value, span=span)
-        if not (1 <= amount.value <= MOST and amount.value.is_integer()):
+        if not (1 <= amount.value <= MAX_WHOLE_NUMBER and amount.value.is_integer()):
             self._literals.report(
                 amount.span,
                 "a sample must be a share between 0 and 1, or a whole number of points",
@@ -165,12 +165,12 @@ class OptionBuilder:
 
     def _whole(self, tree: Context, least: int) -> int:
         number = self._literals.amount(tree)
-        if least <= number.value <= MOST and number.value.is_integer():
+        if least <= number.value <= MAX_WHOLE_NUMBER and number.value.is_integer():
             return int(number.value)
-        likely = round(min(max(number.value, least), MOST))
+        likely = round(min(max(number.value, least), MAX_WHOLE_NUMBER))
         self._literals.report(
             number.span,
-            f"a whole number is expected here, from {least} to {MOST:,}",
+            f"a whole number is expected here, from {least} to {MAX_WHOLE_NUMBER:,}",
             f"Write, for example, {likely}.",
         )
         return least

@@ -18,7 +18,7 @@ from storage_agent.membership.heartbeat_targets import (
     select_links,
     select_targets,
 )
-from storage_agent.membership.peer_reports import MAX_NEWS, PeerReports
+from storage_agent.membership.peer_reports import MAX_CHANGES, PeerReports
 from tests.support.simulated_fog import SimulatedFog
 
 _SITES = 60
@@ -53,7 +53,7 @@ def test_only_few_peers_send_all_reports_while_a_fog_grows() -> None:
 
 
 def test_peer_that_does_not_want_all_reports_gets_the_newest() -> None:
-    reports, number = PeerReports(), 2 * MAX_NEWS
+    reports, number = PeerReports(), 2 * MAX_CHANGES
     for count in range(number):
         site = f"s{count}"
         reports.set(PeerReport(site=site, node=site, url=f"http://{site}", reached=True))
@@ -62,7 +62,7 @@ def test_peer_that_does_not_want_all_reports_gets_the_newest() -> None:
     since, newest = reports.after(1, wants_all=False)
     assert (since, [each.site for each in newest]) == (
         version,
-        [f"s{count}" for count in reversed(range(number - MAX_NEWS, number))],
+        [f"s{count}" for count in reversed(range(number - MAX_CHANGES, number))],
     )
     since, few = reports.after(version - 2, wants_all=False)
     assert (since, len(few)) == (version - 2, 2)
