@@ -366,7 +366,7 @@ def test_query_whose_stop_raises_is_stopped_again_until_it_ends(
     scene.reaches(RunnerState.RUNNING)
     eventually(lambda: first.stops >= 2, timeout=10, what="the second stop")
     first.stop_error = None
-    eventually(lambda: not scene.runner._stops.unstopped, timeout=10, what="the end of the query")
+    eventually(lambda: first.ended, timeout=10, what="the end of the query")
     stops = first.stops
     scene.runner.stop()
     assert first.stops == stops
