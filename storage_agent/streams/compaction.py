@@ -26,6 +26,7 @@ from storage_agent.streams.index import EARLIEST, LATEST, Index, IndexEntry, tim
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.manifest import Garbage, Manifest
 from storage_agent.streams.runs import Run, SegmentTable
+from storage_agent.streams.segment_store import FUTURE_POINTS, SEGMENT_TABLE
 from storage_agent.streams.segments import AppendResult, Segment, empty_batch
 
 SEGMENTS_PER_RUN = 256
@@ -198,7 +199,7 @@ class _RunBuilder:
         table = replace(table, rows=counts)
         keys = self._recent_keys([keys for _, keys in parts], table)
         encoded = await asyncio.to_thread(runs.encode_segment_table, table, keys)
-        await self.log.store.put_run_value(self.log.key, self.name, "commits", encoded)
+        await self.log.store.put_run_value(self.log.key, self.name, SEGMENT_TABLE, encoded)
         first, last = self.entries[0], self.entries[-1]
         future_min_ts, future_max_ts = time_range(future_points)
         return Run(
@@ -244,7 +245,7 @@ class _RunBuilder:
         if not points.num_rows:
             return 0
         data = runs.encode_rows([points], self.log.schema)
-        await self.log.store.put_run_value(self.log.key, self.name, "ahead", data)
+        await self.log.store.put_run_value(self.log.key, self.name, FUTURE_POINTS, data)
         return len(data)
 
     async def _put_blocks(self, segments: SegmentTable) -> tuple[runs.Int64s, int]:

@@ -27,7 +27,7 @@ from storage_agent.streams.runs import (
     merge_blocks,
     split_position_deltas,
 )
-from storage_agent.streams.segment_store import SegmentStore
+from storage_agent.streams.segment_store import FUTURE_POINTS, SegmentStore
 from storage_agent.streams.segments import Segment, empty_batch
 from storage_agent.streams.shared_reads import SharedReads
 from storage_agent.streams.state import RetentionLeases, StateCell
@@ -353,7 +353,7 @@ class StreamLog:
     async def _future_points_of(self, run: Run) -> pa.RecordBatch:
         if run.future_max_ts < run.future_min_ts:
             return empty_batch(self.schema)
-        return await self.store.rows(self.key, run.id, "ahead")
+        return await self.store.rows(self.key, run.id, FUTURE_POINTS)
 
     def _changed(self) -> UnavailableError:
         return UnavailableError(
