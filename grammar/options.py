@@ -29,6 +29,13 @@ from grammar.scanner import LexicalToken
 MAX_WHOLE_NUMBER = 1_000_000_000
 """The greatest integer that an option accepts."""
 
+_COMPLETED: dict[type[Context], tuple[str, tuple[type[Option], ...]]] = {
+    Tree.ConfidenceContext: ("confidence", (Accuracy, AdamOption)),
+    Tree.NeighboursContext: ("k", (Outliers,)),
+    Tree.RangeContext: ("r", (Outliers,)),
+}
+"""Completing option -> the field that it sets, and the options that have this field."""
+
 
 class OptionBuilder:
     """Builds the options of one insight; errors are added to ``literals.problems``."""
@@ -42,9 +49,7 @@ class OptionBuilder:
         """Return the options in the order of the text."""
         completing: list[Context] = []
         for tree in trees:
-            if isinstance(
-                tree, Tree.ConfidenceContext | Tree.NeighboursContext | Tree.RangeContext
-            ):
+            if type(tree) in _COMPLETED:
                 completing.append(tree)
             else:
                 self._built.append(self._option(tree))
@@ -81,14 +86,11 @@ class OptionBuilder:
 
     def _complete(self, tree: Context) -> None:
         """Merge a completing option, such as CONFIDENCE, into the option that it belongs to."""
-        confident = isinstance(tree, Tree.ConfidenceContext)
-        owners = Accuracy | AdamOption if confident else Outliers
+        field, owners = _COMPLETED[type(tree)]
         found = [index for index, each in enumerate(self._built) if isinstance(each, owners)]
         if not found:
             self._refuse_alone(tree)
             return
-        field = "confidence" if confident else "k"
-        field = "r" if isinstance(tree, Tree.RangeContext) else field
         lacking = [index for index in found if getattr(self._built[index], field) is None]
         match tree:
             case Tree.ConfidenceContext():
