@@ -29,7 +29,6 @@ FOG_KEYS = {
     "fragments": ("fragment",),
     "flows": ("source", "target", "kind", "group"),
 }
-
 """Part of the view of the fog -> the fields that identify an entry of it."""
 
 Event = tuple[str, Any]
