@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-_LAG_MS = 3000
+_MAX_LAG_MS = 3000
 _MAX_GRAIN_MS = 600_000
-"""A query lags if its results are overdue by more than ``_LAG_MS``, and by more than its grain, at
-most ``_MAX_GRAIN_MS``.
+"""A query lags if its results are overdue by more than ``_MAX_LAG_MS``, and by more than its grain,
+at most ``_MAX_GRAIN_MS``.
 """
 
 _MIN_GAIN = 0.2
@@ -132,7 +132,7 @@ class LoadShedder:
 
     def _is_lagging(self, load: FragmentLoad) -> bool:
         grain = min(load.grain_ms, _MAX_GRAIN_MS)
-        return load.lag_ms > max(_LAG_MS, grain)
+        return load.lag_ms > max(_MAX_LAG_MS, grain)
 
     def _is_stuck(self, now: float, id: str, load: FragmentLoad) -> bool:
         sample = self._samples.setdefault(id, _TimedLoad(now, load))

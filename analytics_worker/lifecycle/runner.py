@@ -146,7 +146,10 @@ class FragmentRunner:
 
     @property
     def frontier(self) -> int | None:
-        """The time (ms) up to which results are complete; None: the fragment is starting."""
+        """The time (ms) up to which results are complete; None: the fragment is starting.
+
+        ``status`` reports a later time if an earlier query has written further results.
+        """
         progress = self._progress
         if progress.active is not None:
             return progress.active.frontier
