@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from analytics.plan.fragments import FragmentKind
 from grammar import Diagnostic
 
 
@@ -138,6 +139,11 @@ class InsightStatus(BaseModel):
     unit: str | None = None
     window: WindowCoverage | None = None
 
+    @property
+    def present_lifecycle(self) -> Lifecycle:
+        """The lifecycle, or the state if an enabler of an earlier version sent no lifecycle."""
+        return self.lifecycle or Lifecycle(state=self.state, since=self.state_since)
+
 
 class EndedInsight(BaseModel):
     """A former definition of an insight, in force for the ticks in ``(since, until]``.
@@ -164,7 +170,7 @@ class PlacedFragment(BaseModel):
 
     group: str
     fragment: str
-    kind: Literal["whole", "partial", "merge"]
+    kind: FragmentKind
     node: str | None
     site: str | None
     since: int | None
@@ -241,6 +247,11 @@ class DeploymentStatus(BaseModel):
     amended_at: int | None = None
     amended_by: str | None = None
     move: DeploymentMove | None = None
+
+    @property
+    def present_lifecycle(self) -> Lifecycle:
+        """The lifecycle, or the status if an enabler of an earlier version sent no lifecycle."""
+        return self.lifecycle or Lifecycle(state=self.status, since=self.status_since)
 
 
 class DeploymentList(BaseModel):
@@ -361,7 +372,7 @@ class ExplainedFragment(BaseModel):
     """
 
     id: str
-    kind: Literal["whole", "partial", "merge"]
+    kind: FragmentKind
     sources: list[str]
     target: str
     worker: str | None

@@ -15,7 +15,7 @@ from analytics.plan.expressions import Scalar
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.semantics.checks.context import MAX_POINTS, PointAttributes, Values
 from mistbow.client.agent import AsyncAgentClient
-from mistbow.clock import Clock, monotonic_clock
+from mistbow.clock import monotonic_clock
 from mistbow.errors import MistbowError
 from mistbow.streams.schemas import RAW
 
@@ -45,15 +45,9 @@ Sample = Mapping[tuple[str, str], PointAttributes]
 class RecentAttributes:
     """The attributes of the newest points of all sites, read at most every ``MAX_AGE_MS``."""
 
-    def __init__(
-        self,
-        agent: AsyncAgentClient,
-        fabric_view: FabricView,
-        clock: Clock = monotonic_clock,
-    ) -> None:
+    def __init__(self, agent: AsyncAgentClient, fabric_view: FabricView) -> None:
         self._agent = agent
         self._fabric_view = fabric_view
-        self._clock = clock
         self._lock = asyncio.Lock()
         self._read_at: int | None = None
         self._values: dict[str, dict[str, dict[str, Scalar]]] = {}
@@ -117,7 +111,7 @@ class RecentAttributes:
 
     async def _refresh(self, max_age_ms: int = MAX_AGE_MS) -> None:
         async with self._lock:
-            now = self._clock()
+            now = monotonic_clock()
             if self._read_at is None or now - self._read_at >= max_age_ms:
                 await self._read()
                 self._read_at = now

@@ -55,8 +55,13 @@ _DETAILS = {
     "GEOHASH": "cell of a position",
 }  # fmt: skip
 
-_PARAMETERS = {"PERCENTILE": 95.0}
-"""The parameters that people use most, where they differ from the example of the function."""
+_EXAMPLES: dict[str, float] = {
+    name: function.parameter.example
+    for name, function in FUNCTIONS.items()
+    if function.parameter is not None
+}
+_PARAMETERS = _EXAMPLES | {"PERCENTILE": 95.0}
+"""Function -> its parameter that people use most, or the example of its definition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,10 +267,7 @@ def _values(attribute: str, word: str, vocabulary: Vocabulary) -> Iterator[Compl
 
 def _functions(vocabulary: Vocabulary) -> Iterator[Completion]:
     for name in sorted(BUILT_IN):
-        spec = FUNCTIONS.get(name)  # type: ignore[call-overload]
-        bracket = ""
-        if spec is not None and spec.parameter is not None:
-            bracket = f"[{_PARAMETERS.get(name, spec.parameter.example):g}]"
+        bracket = f"[{_PARAMETERS[name]:g}]" if name in _PARAMETERS else ""
         yield _item(f"{name}{bracket}(", "function", _DETAILS.get(name, ""), label=name)
     for alias in sorted(ALIASES):
         yield _item(f"{alias}(", "function", f"the same as {ALIASES[alias]}", label=alias)

@@ -114,6 +114,11 @@ class FabricView:
         return self._workerless.get(site)
 
     @property
+    def own_site(self) -> str:
+        """The site of the enabler, for texts: its name, or a description while it is unknown."""
+        return "of the enabler" if self.fabric is None else self.fabric.site
+
+    @property
     def workerless(self) -> WorkerlessSites:
         """The sites without a worker; unreachable sites count by the last contact with them."""
         sites = () if self.fabric is None else self.fabric.sites

@@ -10,6 +10,7 @@ import httpx
 from analytics_worker.panes.routing import COLUMNS
 from benchmarks.report import Figure, Report
 from fog_emulation.backend import apply
+from fog_emulation.docker_backend import FOG_LABEL
 from fog_emulation.timetable import StartNode, StopNode
 from mistbow.clock import system_clock
 from mistbow.streams.wire import encode_rows
@@ -99,7 +100,7 @@ def _load(city: EmulatedFog, seconds: float) -> dict[str, tuple[float, float]]:
 
     100 % of CPU is one core.
     """
-    ours = {"label": f"mistbow.fog={city.backend.name}"}
+    ours = {"label": f"{FOG_LABEL}={city.backend.name}"}
     containers = docker.from_env().containers.list(filters=ours)
     before = {each.name: _cpu_ns(each) for each in containers}
     began = time.monotonic()

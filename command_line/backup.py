@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from command_line.options import AGENT_URL, AgentUrl, Token
 from ignite_server.settings import IgniteSettings
 from mistbow.errors import ConflictError, UnavailableError
 from mistbow.flags import bearer_token, ca_file, command_of
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _out = Console(highlight=False)
 
-_URL = "http://127.0.0.1:8300"
 _ATTEMPTS = 20
 _CONNECT_S = 30.0
 
@@ -33,10 +33,8 @@ Location = Annotated[
 
 def backup(
     place: Location,
-    url: Annotated[str, typer.Option(envvar="MISTBOW_AGENT_URL", help="The storage agent.")] = _URL,
-    token: Annotated[
-        str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
-    ] = None,
+    url: AgentUrl = AGENT_URL,
+    token: Token = None,
     site: Annotated[
         str | None, typer.Option(help="The site to back up, through this agent.")
     ] = None,

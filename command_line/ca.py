@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from command_line.expiry import parse_end
+from command_line.options import Expires, parse_end
 from mistbow.auth.authority import CertificateAuthority
 
 app = typer.Typer(
@@ -14,9 +14,6 @@ app = typer.Typer(
 
 Folder = Annotated[
     Path, typer.Option(help="Folder with the authority and the issued certificates.")
-]
-Expires = Annotated[
-    str, typer.Option(help="Expiry: a time with zone (ISO 8601), or a number of days: 90d.")
 ]
 DEFAULT_FOLDER = Path("fog-ca")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from command_line.options import Token
 from mistbow.clock import system_clock
 from mistbow.flags import bearer_token, ca_file
 
@@ -27,9 +28,6 @@ Rate = Annotated[float, typer.Option(help="Points per second of all buses togeth
 Vehicles = Annotated[int, typer.Option(help="The number of buses.")]
 Seconds = Annotated[int, typer.Option(min=0, help="Duration (s); 0: until stopped.")]
 Seed = Annotated[int, typer.Option(help="Seed: equal seeds give equal points.")]
-Token = Annotated[
-    str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
-]
 TokenFiles = Annotated[
     str,
     typer.Option(

@@ -7,6 +7,7 @@ import httpx
 import typer
 from rich.console import Console
 
+from command_line.options import AGENT_URL, AgentUrl, Token
 from ignite_server.settings import IgniteSettings
 from mistbow.errors import UnavailableError, from_body
 from mistbow.flags import bearer_token, ca_file
@@ -15,7 +16,6 @@ from mistbow.tls import client_context, supervisor_context
 
 _out = Console()
 
-_URL = "http://127.0.0.1:8300"
 _REPAIR_S = 3600.0
 
 
@@ -40,10 +40,8 @@ def repair(
     accept: Annotated[
         bool, typer.Option("--accept-loss", help="Accept that rows without a replica are lost.")
     ] = False,
-    url: Annotated[str, typer.Option(envvar="MISTBOW_AGENT_URL", help="The storage agent.")] = _URL,
-    token: Annotated[
-        str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
-    ] = None,
+    url: AgentUrl = AGENT_URL,
+    token: Token = None,
     site: Annotated[
         str | None, typer.Option(help="The site whose stream is repaired, through this agent.")
     ] = None,

@@ -25,10 +25,6 @@ Queries = Annotated[
     str, typer.Argument(metavar="FILE|-|TEXT", help="A file of queries, - for stdin, or a text.")
 ]
 Url = Annotated[str, typer.Option(envvar="MISTBOW_ENABLER_URL", help="The analytics enabler.")]
-Token = Annotated[
-    str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 URL = "http://127.0.0.1:8000"
 """The address of the enabler on this machine."""

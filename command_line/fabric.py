@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from command_line.enabler import URL as ENABLER_URL
-from command_line.enabler import AsJson, Token, print_json
+from command_line.enabler import print_json
+from command_line.options import AGENT_URL, AsJson, Token
 from mistbow.clock import system_clock
 from mistbow.flags import bearer_token, ca_file
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from command_line.fabric_problems import FabricReport, Problem
     from mistbow.client.operation_model import SiteStatus
 
-_URL = "http://127.0.0.1:8300"
 _GIB = 2**30
 _out = Console()
 
@@ -33,7 +33,7 @@ def fabric() -> None:
 def status(
     url: Annotated[
         str, typer.Option(envvar="MISTBOW_AGENT_URL", help="A storage agent of the fabric.")
-    ] = _URL,
+    ] = AGENT_URL,
     enabler_url: Annotated[
         str, typer.Option(envvar="MISTBOW_ENABLER_URL", help="The analytics enabler.")
     ] = ENABLER_URL,
@@ -169,11 +169,10 @@ def _insights(report: "FabricReport") -> Table:
     table = Table("deployment", "insight", "state", "lag")
     for deployment in report.deployments or ():
         for each in deployment.insights:
-            state = each.lifecycle.state if each.lifecycle is not None else each.state
             table.add_row(
                 Text(deployment.deployment_id),
                 Text(each.name),
-                state,
+                each.present_lifecycle.state,
                 "" if each.lag_ms is None else f"{each.lag_ms / 1000:.1f} s",
             )
     return table

@@ -148,7 +148,7 @@ def _of_link(link: SiteLink) -> Iterator[Problem]:
 
 def _of_insight(deployment: DeploymentStatus, insight: InsightStatus) -> Iterator[Problem]:
     where = f"insight {insight.name} of {deployment.deployment_id}"
-    state = insight.lifecycle.state if insight.lifecycle is not None else insight.state
+    state = insight.present_lifecycle.state
     if state in _STOPPED or insight.error:
         action = f"mistbow insights show {deployment.deployment_id}"
         yield Problem(where, insight.error or f"it is {state}", action)

@@ -11,15 +11,14 @@ from rich.console import Console
 
 from command_line.enabler import (
     URL,
-    AsJson,
     Queries,
-    Token,
     Url,
     enabler_client,
     print_json,
     print_problems,
     read_queries,
 )
+from command_line.options import AsJson, Token
 
 app = typer.Typer(
     no_args_is_help=True,

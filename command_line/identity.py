@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from command_line.expiry import parse_end
+from command_line.options import Expires, parse_end
 from mistbow.auth.credential import EVERYWHERE, Credential
 from mistbow.auth.fog_keys import FogKeys
 
@@ -25,9 +25,6 @@ Reach = Annotated[
         help=f"A further site at which the service has its rights, or '{EVERYWHERE}' for all; "
         "repeatable. Without it, the service has them at its own site only."
     ),
-]
-Expires = Annotated[
-    str, typer.Option(help="Expiry: a time with zone (ISO 8601), or a number of days: 90d.")
 ]
 
 DEFAULT_FOLDER = Path("fog-keys")

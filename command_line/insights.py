@@ -11,15 +11,13 @@ from rich.text import Text
 from analytics.insight_models import (
     Decision,
     DeploymentStatus,
-    InsightStatus,
+    Lifecycle,
     PlacedFragment,
     Result,
 )
 from command_line.enabler import (
     URL,
-    AsJson,
     Queries,
-    Token,
     Url,
     enabler_client,
     err,
@@ -31,6 +29,7 @@ from command_line.enabler import (
     read_queries,
     visible,
 )
+from command_line.options import AsJson, Token
 from grammar import ParseError, format_text
 from mistbow.clock import system_clock
 
@@ -154,7 +153,7 @@ def list_all(url: Url = URL, token: Token = None, as_json: AsJson = False) -> No
             deployment.deployment_id,
             Text(visible(deployment.name or "")),
             names,
-            _colored(*_state_of(deployment), between="\n"),
+            _colored(deployment.present_lifecycle, between="\n"),
         )
     out.print(table)
     for deployment in deployments:
@@ -292,8 +291,7 @@ def _print_result(result: Result, as_json: bool) -> None:
 def _print_deployment(deployment: DeploymentStatus) -> None:
     name = visible(deployment.name or "")
     out.print(f"{deployment.deployment_id}  {name}", highlight=False, markup=False)
-    state, since = _state_of(deployment)
-    out.print(f"state: {_colored(state, since)}")
+    out.print(f"state: {_colored(deployment.present_lifecycle)}")
     if deployment.version is not None:
         out.print(f"version: {deployment.version}", highlight=False)
     if deployment.error is not None:
@@ -304,7 +302,7 @@ def _print_deployment(deployment: DeploymentStatus) -> None:
             insight.name,
             "" if insight.lag_ms is None else f"{insight.lag_ms / 1000:g} s",
             ", ".join(site.site for site in insight.missing_sites),
-            _colored(*_state_of(insight), between="\n"),
+            _colored(insight.present_lifecycle, between="\n"),
         )
     out.print(table)
     _print_silent(deployment)
@@ -368,19 +366,11 @@ def _print_change(deployment: DeploymentStatus, change: str, as_json: bool) -> N
         out.print(f"{deployment.deployment_id} is {change}", highlight=False, markup=False)
 
 
-def _state_of(status: DeploymentStatus | InsightStatus) -> tuple[str, int | None]:
-    """Return the state and its beginning; an enabler of an earlier version sends a status only."""
-    if status.lifecycle is not None:
-        return status.lifecycle.state, status.lifecycle.since
-    if isinstance(status, DeploymentStatus):
-        return status.status, status.status_since
-    return status.state, status.state_since
-
-
-def _colored(status: str, since: int | None, between: str = " ") -> str:
+def _colored(lifecycle: Lifecycle, between: str = " ") -> str:
     colors = {"running": "green", "failed": "red"}
+    state, since = lifecycle.state, lifecycle.since
     period = "" if since is None else f"{between}since {_time(since)}"
-    return f"[{colors.get(status, 'yellow')}]{status}{period}[/]"
+    return f"[{colors.get(state, 'yellow')}]{state}{period}[/]"
 
 
 def _time(ts: int) -> str:

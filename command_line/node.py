@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from command_line.enabler import URL, Token, Url, enabler_client, err, out
+from command_line.enabler import URL, Url, enabler_client, err, out
+from command_line.options import Token
 from mistbow.errors import UnavailableError
 
 if TYPE_CHECKING:

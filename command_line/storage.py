@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from command_line.data_loss import accept_loss, repair
+from command_line.options import AGENT_URL, AgentUrl, AsJson, Token
 from ignite_server.settings import IgniteSettings
 from mistbow.flags import bearer_token, ca_file, command_of
 from suite.settings import StorageSettings
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         StreamInfo,
     )
 
-_URL = "http://127.0.0.1:8300"
 _LAST = 50
 """The number of positions before the head in which the last row is searched for.
 
@@ -57,14 +57,12 @@ def _run(settings: StorageSettings) -> None:
 
 
 def inspect_storage(
-    url: Annotated[str, typer.Option(envvar="MISTBOW_AGENT_URL", help="The storage agent.")] = _URL,
-    token: Annotated[
-        str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
-    ] = None,
+    url: AgentUrl = AGENT_URL,
+    token: Token = None,
     site: Annotated[
         str | None, typer.Option(help="The site whose streams are shown, through this agent.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the streams of an agent: segments, rows, bytes, times and retention."""
     from mistbow.client.agent import AgentClient

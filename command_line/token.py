@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from command_line.expiry import parse_end
+from command_line.options import parse_end
 from mistbow.auth.callers import SCOPES, TokenScope
 from mistbow.auth.token_file import (
     new_token_file,

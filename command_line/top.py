@@ -15,8 +15,9 @@ from analytics.client.enabler import EnablerClient
 from analytics.fog_models import FogSnapshot
 from analytics.health_models import Health
 from analytics.insight_models import DeploymentStatus, InsightStatus
-from command_line.enabler import URL, AsJson, Token, Url, enabler_client, out, print_json, visible
+from command_line.enabler import URL, Url, enabler_client, out, print_json, visible
 from command_line.fog_tables import node_state
+from command_line.options import AsJson, Token
 from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
 
@@ -134,12 +135,12 @@ def _insights(glance: Glance) -> RenderableType:
     for name in ("salience", "owner", "missing"):
         table.add_column(name, justify="right" if name == "salience" else "left")
     for deployment, insight in _live(glance):
-        state, since = _state(insight)
+        lifecycle = insight.present_lifecycle
         rate = rates.get(insight.group or "")
         table.add_row(
             _text(f"{deployment.deployment_id}/{insight.name}"),
-            Text(state, _STYLES.get(state, "")),
-            _ago(since, glance.at).strip(" ()"),
+            Text(lifecycle.state, _STYLES.get(lifecycle.state, "")),
+            _ago(lifecycle.since, glance.at).strip(" ()"),
             "" if insight.lag_ms is None else f"{insight.lag_ms / 1000:.1f} s",
             _every(insight),
             "" if rate is None else f"{rate / 1000:.3g} kB/s",
@@ -186,12 +187,6 @@ def _live(glance: Glance) -> Iterator[tuple[DeploymentStatus, InsightStatus]]:
     for deployment in glance.deployments:
         for insight in deployment.insights:
             yield deployment, insight
-
-
-def _state(insight: InsightStatus) -> tuple[str, int | None]:
-    if insight.lifecycle is None:
-        return insight.state, insight.state_since
-    return insight.lifecycle.state, insight.lifecycle.since
 
 
 def _ago(since: int | None, now: int) -> str:

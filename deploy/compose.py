@@ -23,6 +23,7 @@ from deploy.curls import Curls
 from deploy.first_results import FirstResults
 from deploy.identities import deliver
 from deploy.replicas import check_replicas
+from fog_emulation.docker_backend import FOG_LABEL
 from fog_emulation.fog_trust import FogTrust, node_trust, trust_folder
 from mistbow.errors import ConflictError, MistbowError, NotFoundError, UnavailableError
 
@@ -236,7 +237,7 @@ def _engine() -> Any:
 
 
 def _has_emulated(engine: Any) -> bool:
-    return bool(engine.containers.list(all=True, filters={"label": "mistbow.fog"}))
+    return bool(engine.containers.list(all=True, filters={"label": FOG_LABEL}))
 
 
 def _wait_for_results(engine: Any, report: Report, tls: bool) -> str:

@@ -1,5 +1,6 @@
 """The interface of backends, which carry out a plan with containers or network namespaces."""
 
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -51,7 +52,7 @@ class Backend(Protocol):
         """Start to keep cores busy in a node, for ``duration_ms``; do not wait for the end."""
         ...
 
-    def run(self, node: str, command: str) -> None:
+    def run(self, node: str, command_line: str) -> None:
         """Run a command in a node's shell; raises ``MistbowError`` if it fails."""
         ...
 
@@ -70,6 +71,14 @@ class Backend(Protocol):
     def inside(self, node: str) -> AbstractContextManager[None]:
         """Open this thread's sockets in a node's network namespace, inside the ``with`` block."""
         ...
+
+
+def check_fog_name(name: str) -> None:
+    """Raise ``InvalidRequestError`` if a name is not a valid name of a fog."""
+    if not re.fullmatch(r"[a-z0-9-]{1,40}", name):
+        raise InvalidRequestError(
+            f"{name!r} is not a valid name of a fog: use 1 to 40 of a-z, 0-9 and -"
+        )
 
 
 def start_fog(

@@ -1,11 +1,11 @@
 """A fog of containers on the Docker daemon of this machine."""
 
-import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from docker.errors import DockerException, NotFound  # type: ignore[import-untyp
 from docker.types import Mount  # type: ignore[import-untyped]
 
 from fog_emulation import traffic_control
+from fog_emulation.backend import check_fog_name
 from fog_emulation.delay_line import line_shapes, peer_addresses
 from fog_emulation.docker_cables import Cables
 from fog_emulation.fog_trust import FOLDER, FogTrust, archive, node_trust
@@ -28,8 +29,8 @@ from fog_emulation.host import (
 )
 from fog_emulation.services import ComposeService
 from fog_emulation.timetable import LimitNode, ScenarioStep, StartNode, shaped_directions
-from fog_emulation.topology import WAYS, Direction, EmulatedNode, FogPlan, Way
-from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
+from fog_emulation.topology import WAYS, Direction, EmulatedNode, FogPlan, Way, by_key
+from mistbow.errors import NotFoundError, UnavailableError
 
 FOG_LABEL = "mistbow.fog"
 """The label of containers and networks; its value is the name of the fog."""
@@ -43,8 +44,6 @@ _REMOVALS = 8
 
 # Joins the control groups before "--", then executes the command after it.
 _JOIN_GROUPS = 'while [ "$1" != -- ]; do echo $$ > "$1"; shift; done; shift; exec "$@"'
-
-_Key = tuple[str, str, str | None]
 
 
 class DockerBackend:
@@ -62,17 +61,13 @@ class DockerBackend:
         services: Mapping[str, ComposeService],
         trust: FogTrust | None = None,
     ) -> None:
-        if not re.fullmatch(r"[a-z0-9-]{1,40}", name):
-            raise InvalidRequestError(
-                f"{name!r} is not a valid name of a fog: use 1 to 40 of a-z, 0-9 and -"
-            )
+        check_fog_name(name)
         self.name = name
         self.fog = fog
         self._services = services
         self._trust = trust
-        self._directions = {node.name: _by_key(fog.directions_of(node.name)) for node in fog.nodes}
+        self._directions = {node.name: by_key(fog.directions_of(node.name)) for node in fog.nodes}
         self._stress_processes: dict[str, list[subprocess.Popen[bytes]]] = {}
-        self._kernel: KernelFeatures | None = None
         self._cables = Cables(self._docker_name("cables"))
         self._linked_networks = traffic_control.networks_of_shaped_links(fog.directions)
         self._delayed_networks = {each.network for each in fog.directions if each.shape.delay_ms}
@@ -82,17 +77,11 @@ class DockerBackend:
     def refusals(self, steps: Sequence[ScenarioStep] = ()) -> tuple[str, ...]:
         """Return the settings that this machine does not support, as texts with reasons."""
         features = self._features
-        supported = traffic_control.SupportedShapes(
-            rate=features.tbf,
-            delay=features.netem or features.tap,
-            loss=features.statistic,
-            links=features.tap,
-        )
         later = list(shaped_directions(steps))
         return (
             *self._service_refusals(),
             *self._capacity_refusals(steps),
-            *traffic_control.refusals([*self.fog.directions, *later], supported),
+            *traffic_control.refusals([*self.fog.directions, *later], features.supported_shapes),
             *(() if features.netem else self._delay_refusals(later)),
         )
 
@@ -127,7 +116,7 @@ class DockerBackend:
     def connect(self, direction: Direction) -> None:
         """Change the traffic shape of one direction between a node and a network."""
         self._container(direction.node)
-        self._directions[direction.node] |= _by_key([direction])
+        self._directions[direction.node] |= by_key([direction])
         self._shape_direction(direction)
         self._shape_line(direction.node, direction.network, direction.way)
         self._set_loss(direction.node, first=False)
@@ -161,7 +150,7 @@ class DockerBackend:
 
     def start(self, node: EmulatedNode, directions: Sequence[Direction]) -> None:
         """Start a node and add it to the fog."""
-        self._directions[node.name] = _by_key(directions)
+        self._directions[node.name] = by_key(directions)
         with docker_errors():
             self._create_node(node)
         self._shape_node(node.name)
@@ -319,11 +308,9 @@ class DockerBackend:
             process.terminate()
             process.wait()
 
-    @property
+    @cached_property
     def _features(self) -> KernelFeatures:
-        if self._kernel is None:
-            self._kernel = probe_kernel()
-        return self._kernel
+        return probe_kernel()
 
     def _service_refusals(self) -> Iterator[str]:
         for name in sorted({node.service for node in self.fog.nodes}):
@@ -421,10 +408,6 @@ def _ip_entries(kind: str) -> list[dict[str, Any]]:
 def _aliases(node: EmulatedNode, network: str) -> dict[str, list[str]]:
     # As in Fogify, a name with its network is one address, also between nodes that share two.
     return {"aliases": [node.label, node.name, f"{node.label}.{network}"]}
-
-
-def _by_key(directions: Iterable[Direction]) -> dict[_Key, Direction]:
-    return {(each.network, each.way, each.peer): each for each in directions}
 
 
 @contextmanager

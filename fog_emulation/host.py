@@ -93,6 +93,16 @@ class KernelFeatures:
     statistic: bool
     tap: bool
 
+    @property
+    def supported_shapes(self) -> traffic_control.SupportedShapes:
+        """The parts of a traffic shape that this kernel supports."""
+        return traffic_control.SupportedShapes(
+            rate=self.tbf,
+            delay=self.netem or self.tap,
+            loss=self.statistic,
+            links=self.tap,
+        )
+
 
 def shape_device(namespace: Path, device: str, shape: Shape, features: KernelFeatures) -> None:
     """Set the traffic shape of packets that leave a device, as far as the kernel supports the

@@ -1,19 +1,20 @@
 """A fog of network namespaces: one namespace for each node, and one namespace for all bridges."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from fog_emulation import traffic_control
+from fog_emulation.backend import check_fog_name
 from fog_emulation.delay_line import line_shapes, peer_addresses, set_shapes
 from fog_emulation.host import (
     KernelFeatures,
@@ -25,7 +26,7 @@ from fog_emulation.host import (
     shape_device,
 )
 from fog_emulation.timetable import LimitNode, ScenarioStep, shaped_directions
-from fog_emulation.topology import WAYS, Direction, EmulatedNode, FogPlan, Way
+from fog_emulation.topology import WAYS, Direction, EmulatedNode, FogPlan, Way, by_key
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 
 _PREFIX = "mistbow-fog-"
@@ -34,8 +35,6 @@ _NETNS = Path("/run/netns")
 _MAX_NETWORKS = 200
 _HOSTS = range(2, 250)
 _NO_LIMITS = "network namespaces do not limit processors and memory"
-
-_Key = tuple[str, Way, str | None]
 
 
 class NamespaceBackend:
@@ -47,10 +46,7 @@ class NamespaceBackend:
     """
 
     def __init__(self, name: str, fog: FogPlan) -> None:
-        if not re.fullmatch(r"[a-z0-9-]{1,40}", name):
-            raise InvalidRequestError(
-                f"{name!r} is not a valid name of a fog: use 1 to 40 of a-z, 0-9 and -"
-            )
+        check_fog_name(name)
         if len(fog.networks) > _MAX_NETWORKS:
             raise InvalidRequestError(
                 f"a fog has at most {_MAX_NETWORKS} networks, not {len(fog.networks)}"
@@ -59,22 +55,17 @@ class NamespaceBackend:
         self._switch = f"{_PREFIX}{name}"
         self._fog = fog
         self._number = {network: number for number, network in enumerate(fog.networks)}
-        self._directions = {node.name: _by_key(fog.directions_of(node.name)) for node in fog.nodes}
+        self._directions = {node.name: by_key(fog.directions_of(node.name)) for node in fog.nodes}
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._kernel: KernelFeatures | None = None
         self._linked_networks = traffic_control.networks_of_shaped_links(fog.directions)
 
     def refusals(self, steps: Sequence[ScenarioStep] = ()) -> tuple[str, ...]:
         """Return the settings that this machine does not support, as texts with reasons."""
-        features = self._features
-        supported = traffic_control.SupportedShapes(
-            rate=features.tbf,
-            delay=features.netem or features.tap,
-            loss=features.statistic,
-            links=features.tap,
-        )
         directions = [*self._fog.directions, *shaped_directions(steps)]
-        return (*self._limit_refusals(steps), *traffic_control.refusals(directions, supported))
+        return (
+            *self._limit_refusals(steps),
+            *traffic_control.refusals(directions, self._features.supported_shapes),
+        )
 
     def up(self) -> None:
         """Create the fog, except for the settings that this machine does not support."""
@@ -100,7 +91,7 @@ class NamespaceBackend:
     def connect(self, direction: Direction) -> None:
         """Change the traffic shape of one direction between a node and a network."""
         self._require(direction.node)
-        self._directions[direction.node] |= _by_key([direction])
+        self._directions[direction.node] |= by_key([direction])
         self._shape_direction(direction)
         self._shape_line(direction.node, direction.network, direction.way)
         self._set_loss(direction.node, first=False)
@@ -123,7 +114,7 @@ class NamespaceBackend:
 
     def start(self, node: EmulatedNode, directions: Sequence[Direction]) -> None:
         """Start a node and add it to the fog."""
-        self._directions[node.name] = _by_key(directions)
+        self._directions[node.name] = by_key(directions)
         self._create_node(node)
         self._shape_node(node.name)
         # A restarted node may have another address: the rules of its peers name it.
@@ -276,11 +267,9 @@ class NamespaceBackend:
             time.sleep(0.01)
         command(["ip", "netns", "del", namespace])
 
-    @property
+    @cached_property
     def _features(self) -> KernelFeatures:
-        if self._kernel is None:
-            self._kernel = probe_kernel()
-        return self._kernel
+        return probe_kernel()
 
     def _limit_refusals(self, steps: Sequence[ScenarioStep]) -> Iterator[str]:
         for node in self._fog.nodes:
@@ -321,7 +310,3 @@ class NamespaceBackend:
 
     def _ip(self, namespace: str, *arguments: str) -> str:
         return command(["ip", "-n", namespace, *arguments])
-
-
-def _by_key(directions: Iterable[Direction]) -> dict[_Key, Direction]:
-    return {(each.network, each.way, each.peer): each for each in directions}

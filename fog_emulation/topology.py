@@ -1,11 +1,15 @@
 """The parts of an emulated fog, which plans and backends share."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 Way = Literal["up", "down"]
 
 WAYS: tuple[Way, ...] = ("up", "down")
+
+DirectionKey = tuple[str, Way, str | None]
+"""The network, way and peer of a direction, which are unique among the directions of a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +72,8 @@ class FogPlan:
         peer.
         """
         return tuple(each for each in self.directions if each.node == node)
+
+
+def by_key(directions: Iterable[Direction]) -> dict[DirectionKey, Direction]:
+    """Return key -> direction, for directions of one node."""
+    return {(each.network, each.way, each.peer): each for each in directions}

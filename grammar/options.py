@@ -26,8 +26,15 @@ from grammar.generated.InsightsParser import InsightsParser as Tree
 from grammar.literals import Context, LiteralBuilder, span_of
 from grammar.scanner import LexicalToken
 
-MOST = 1_000_000_000
+MAX_WHOLE_NUMBER = 1_000_000_000
 """The greatest integer that an option accepts."""
+
+_COMPLETED: dict[type[Context], tuple[str, tuple[type[Option], ...]]] = {
+    Tree.ConfidenceContext: ("confidence", (Accuracy, AdamOption)),
+    Tree.NeighboursContext: ("k", (Outliers,)),
+    Tree.RangeContext: ("r", (Outliers,)),
+}
+"""Completing option -> the field that it sets, and the options that have this field."""
 
 
 class OptionBuilder:
@@ -42,9 +49,7 @@ class OptionBuilder:
         """Return the options in the order of the text."""
         completing: list[Context] = []
         for tree in trees:
-            if isinstance(
-                tree, Tree.ConfidenceContext | Tree.NeighboursContext | Tree.RangeContext
-            ):
+            if type(tree) in _COMPLETED:
                 completing.append(tree)
             else:
                 self._built.append(self._option(tree))
@@ -81,14 +86,11 @@ class OptionBuilder:
 
     def _complete(self, tree: Context) -> None:
         """Merge a completing option, such as CONFIDENCE, into the option that it belongs to."""
-        confident = isinstance(tree, Tree.ConfidenceContext)
-        owners = Accuracy | AdamOption if confident else Outliers
+        field, owners = _COMPLETED[type(tree)]
         found = [index for index, each in enumerate(self._built) if isinstance(each, owners)]
         if not found:
             self._refuse_alone(tree)
             return
-        field = "confidence" if confident else "k"
-        field = "r" if isinstance(tree, Tree.RangeContext) else field
         lacking = [index for index in found if getattr(self._built[index], field) is None]
         match tree:
             case Tree.ConfidenceContext():
@@ -126,7 +128,7 @@ class OptionBuilder:
     def _sample(self, amount: Number, span: Span) -> SampleOption:
         if 0 < amount.value < 1:
             return SampleOption(share=amount.value, span=span)
-        if not (1 <= amount.value <= MOST and amount.value.is_integer()):
+        if not (1 <= amount.value <= MAX_WHOLE_NUMBER and amount.value.is_integer()):
             self._literals.report(
                 amount.span,
                 "a sample must be a share between 0 and 1, or a whole number of points",
@@ -165,12 +167,12 @@ class OptionBuilder:
 
     def _whole(self, tree: Context, least: int) -> int:
         number = self._literals.amount(tree)
-        if least <= number.value <= MOST and number.value.is_integer():
+        if least <= number.value <= MAX_WHOLE_NUMBER and number.value.is_integer():
             return int(number.value)
-        likely = round(min(max(number.value, least), MOST))
+        likely = round(min(max(number.value, least), MAX_WHOLE_NUMBER))
         self._literals.report(
             number.span,
-            f"a whole number is expected here, from {least} to {MOST:,}",
+            f"a whole number is expected here, from {least} to {MAX_WHOLE_NUMBER:,}",
             f"Write, for example, {likely}.",
         )
         return least

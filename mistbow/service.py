@@ -68,9 +68,8 @@ _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _CHALLENGE = msgspec.json.Decoder(Challenge)
 _SIGNED_CHALLENGE = msgspec.json.Decoder(SignedChallenge)
 
-Readiness = Callable[[], Awaitable[list[str]]]
-"""A function that returns the conditions for which the service waits; empty: the service is ready.
-"""
+ReadMessages = Callable[[], Awaitable[list[str]]]
+"""A function that returns messages for operators, which ``/readyz`` shows; empty: no messages."""
 
 
 async def _no_warnings() -> list[str]:
@@ -88,8 +87,8 @@ def create_service(
     title: str,
     settings: ServiceSettings,
     *,
-    readiness: Readiness,
-    warnings: Readiness = _no_warnings,
+    readiness: ReadMessages,
+    warnings: ReadMessages = _no_warnings,
     lifespan: Lifespan | None = None,
     description: str = "",
     wrap: Callable[[ASGIApp], ASGIApp] | None = None,
@@ -99,6 +98,7 @@ def create_service(
 ) -> FastAPI:
     """Return a FastAPI application with the common parts of Mistbow's services.
 
+    ``readiness``: returns the conditions for which the service waits; empty: it is ready.
     ``warnings``: returns problems that an operator should solve although the service is ready.
     ``wrap``: adds middleware that may answer requests in place of FastAPI, after authentication and
     limits. ``error_forms``: the forms of errors at paths of other protocols. ``api``: the additions
@@ -160,7 +160,7 @@ def create_service(
     return app
 
 
-def _with_expiries(warnings: Readiness, settings: ServiceSettings) -> Readiness:
+def _with_expiries(warnings: ReadMessages, settings: ServiceSettings) -> ReadMessages:
     identity = settings.identity
 
     async def all_warnings() -> list[str]:
@@ -269,7 +269,7 @@ def _current_token() -> str:
     return "" if caller.name == FOG.name else caller.name
 
 
-def _add_operations(app: FastAPI, readiness: Readiness, warnings: Readiness) -> None:
+def _add_operations(app: FastAPI, readiness: ReadMessages, warnings: ReadMessages) -> None:
     @app.get("/healthz", tags=["operations"], summary="Is the process alive?")
     @requires("read")
     async def healthz() -> dict[str, str]:

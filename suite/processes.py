@@ -79,7 +79,7 @@ def children(settings: RunSettings) -> list[Child]:
     def service(name: str, after: tuple[str, ...]) -> Child:
         credentials = service_credentials(at[name], settings.proof)
         is_ready = partial(_is_ready, client, at[name], credentials)
-        return _service(name, is_ready, env | _shown(settings), after)
+        return _service(name, is_ready, env | _trust_variables(settings), after)
 
     return [
         _ignite(settings),
@@ -109,7 +109,7 @@ def storage(settings: StorageSettings) -> list[Child]:
         "MISTBOW_DURABILITY": settings.durability,
         **{f"MISTBOW_{name.upper()}": str(port) for name, port in settings.ports.items()},
         **_of_ignite(settings),
-        **_shown(settings),
+        **_trust_variables(settings),
     }
     client = _client(settings)
 
@@ -134,7 +134,7 @@ def _service(
     return Child(name, argv, is_ready, env, after)
 
 
-def _shown(settings: TlsSettings) -> dict[str, str]:
+def _trust_variables(settings: TlsSettings) -> dict[str, str]:
     """Return name -> value of the environment variables for the token and the TLS files."""
     files = {
         "MISTBOW_TLS_CA": settings.tls_ca,
@@ -144,12 +144,12 @@ def _shown(settings: TlsSettings) -> dict[str, str]:
         "MISTBOW_TOKEN_FILE": settings.token_file,
         "MISTBOW_IDENTITY_FILE": settings.identity_file,
     }
-    shown = {name: str(file.absolute()) for name, file in files.items() if file is not None}
+    variables = {name: str(file.absolute()) for name, file in files.items() if file is not None}
     if settings.identities_required:
-        shown["MISTBOW_IDENTITIES_REQUIRED"] = "true"
+        variables["MISTBOW_IDENTITIES_REQUIRED"] = "true"
     if settings.token_file is None and settings.secret is not None:
-        shown["MISTBOW_TOKEN"] = settings.secret
-    return shown
+        variables["MISTBOW_TOKEN"] = settings.secret
+    return variables
 
 
 def _hosts(settings: IgniteSettings) -> str:

@@ -70,11 +70,15 @@ def _shown_results(
     )
 
 
-def _follow_silence(settings: RunSettings, board: ResultsTable, stopping: threading.Event) -> None:
-    """Show the insights without values in the live table."""
+def _enabler_client(settings: RunSettings) -> EnablerClient:
     url = urls(settings)["enabler"]
     credentials = service_credentials(url, settings.proof)
-    enabler = EnablerClient(url, credentials, ca=settings.client_tls)
+    return EnablerClient(url, credentials, ca=settings.client_tls)
+
+
+def _follow_silence(settings: RunSettings, board: ResultsTable, stopping: threading.Event) -> None:
+    """Show the insights without values in the live table."""
+    enabler = _enabler_client(settings)
     while not stopping.wait(_SILENCE_PERIOD_S):
         with suppress(MistbowError):
             board.set_silent(silent_insights(enabler, settings.insights))
@@ -87,9 +91,7 @@ def _follow(
     output: FileLog,
     stopping: threading.Event,
 ) -> None:
-    url = urls(settings)["enabler"]
-    credentials = service_credentials(url, settings.proof)
-    enabler = EnablerClient(url, credentials, ca=settings.client_tls)
+    enabler = _enabler_client(settings)
     first = True
     try:
         for result in follow_results(enabler, settings.insights, stopping):

@@ -1,5 +1,7 @@
 """Fragments: the parts of a plan that workers run; each reads streams and writes one stream."""
 
+from typing import Literal
+
 import msgspec
 
 from analytics.plan.feeds import Feed
@@ -42,6 +44,11 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, tag="whole"):
     salience: int = 0
 
     @property
+    def sources(self) -> tuple[StreamLocation, ...]:
+        """The streams that this fragment reads."""
+        return (self.source,)
+
+    @property
     def grain_ms(self) -> int:
         """The interval (ms) at which results can be due."""
         return self.plan.grain_ms
@@ -67,6 +74,11 @@ class Partial(msgspec.Struct, frozen=True, kw_only=True, tag="partial"):
     lookback_ms: int = msgspec.field(name="reach_ms")
     begin: int
     salience: int = 0
+
+    @property
+    def sources(self) -> tuple[StreamLocation, ...]:
+        """The streams that this fragment reads."""
+        return (self.source,)
 
     @property
     def fingerprint(self) -> str:
@@ -102,6 +114,19 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True, tag="merge"):
 
 
 Fragment = Whole | Partial | Merge
+
+FragmentKind = Literal["whole", "partial", "merge"]
+
+
+def kind_of(fragment: Fragment) -> FragmentKind:
+    """Return the kind of a fragment, which is also its tag in JSON."""
+    match fragment:
+        case Whole():
+            return "whole"
+        case Partial():
+            return "partial"
+        case Merge():
+            return "merge"
 
 
 def fragment_from_json(data: bytes) -> Fragment:

@@ -34,8 +34,8 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     - ``checked``: the share of the points whose quality the worker checks. ``points_checked``,
       ``check_cpu_s``: the points that were checked, and the CPU time (s) of the checks, which
       ``cpu_s`` does not include, since the worker's start.
-    - ``troubles``: insight uid -> a text about values that are missing in the newest results,
-      because an operator of another package gave no answer: their number, and the reason.
+    - ``operator_failures``: insight uid -> a text about values that are missing in the newest
+      results, because an operator of another package gave no answer: their number, and the reason.
     - ``silent``: uid of an insight that had no value in its last intervals -> why it had none.
     - ``missing``: site -> the time after which a merge computes results without this site.
     - ``correcting``: insight uid -> the time since which results of this insight lack late data.
@@ -67,7 +67,7 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     checked: float = 0.0
     points_checked: int = 0
     check_cpu_s: float = 0.0
-    troubles: dict[str, str] = msgspec.field(default_factory=dict)
+    operator_failures: dict[str, str] = msgspec.field(default_factory=dict, name="troubles")
     silent: dict[str, str] = msgspec.field(default_factory=dict)
     missing: dict[str, int] = msgspec.field(default_factory=dict)
     correcting: dict[str, int] = msgspec.field(default_factory=dict)

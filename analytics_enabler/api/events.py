@@ -32,7 +32,7 @@ _MAX_CURSOR = 253_402_300_799_999
 def events_router(
     results: ResultHub,
     hub: TopicHub,
-    limit: FollowerLimit,
+    follower_limit: FollowerLimit,
     clock: CursorClock,
     proxy: DomainProxy,
     role: DomainRole,
@@ -43,7 +43,9 @@ def events_router(
     """
     router = APIRouter(prefix="/api", tags=["events"])
 
-    @router.get("/events", response_class=StreamingResponse, dependencies=[Depends(limit.follower)])
+    @router.get(
+        "/events", response_class=StreamingResponse, dependencies=[Depends(follower_limit.follower)]
+    )
     @requires("read")
     async def events(
         topics: Annotated[

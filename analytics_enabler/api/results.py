@@ -50,7 +50,7 @@ def results_router(
     deployments: Deployments,
     reader: ResultReader,
     followed: ResultStreams,
-    limit: FollowerLimit,
+    follower_limit: FollowerLimit,
     times: Timestamps,
     proxy: DomainProxy,
     settled_results: SettledResults,
@@ -148,7 +148,9 @@ def results_router(
         return Response(content, media_type=MEDIA_TYPES[format], headers=headers)
 
     @router.get(
-        "/follow", response_class=EventSourceResponse, dependencies=[Depends(limit.follower)]
+        "/follow",
+        response_class=EventSourceResponse,
+        dependencies=[Depends(follower_limit.follower)],
     )
     @requires("read")
     @raises(NotFoundError)

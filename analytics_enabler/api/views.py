@@ -15,12 +15,13 @@ from analytics.insight_models import (
     PlacedFragment,
     RemoteRead,
 )
+from analytics.plan.fragments import kind_of
 from analytics_enabler.decision_log import DecisionLog
 from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.deployments.versions import version_of
 from analytics_enabler.execution import ExecutionStatus
 from analytics_enabler.execution.lifecycle import StateReport
-from analytics_enabler.execution.reports import InsightReport
+from analytics_enabler.execution.reports import InsightReport, PlacedTask
 from analytics_enabler.units import unit_of
 from grammar import Diagnostic
 
@@ -85,10 +86,7 @@ def details_of(
     states = execution.report(deployment).ended
     return status_of(deployment, execution, units).model_copy(
         update={
-            "placement": [
-                PlacedFragment.model_validate(asdict(each))
-                for each in execution.placement(deployment)
-            ],
+            "placement": [_placed_fragment(each) for each in execution.placed_tasks(deployment)],
             "ended": [
                 EndedInsight(
                     name=each.name,
@@ -103,6 +101,18 @@ def details_of(
             ],
             "decisions": decisions_of(decisions, SHOWN_DECISIONS, None, deployment.subjects()),
         }
+    )
+
+
+def _placed_fragment(placed: PlacedTask) -> PlacedFragment:
+    return PlacedFragment(
+        group=placed.group.id,
+        fragment=placed.fragment.id,
+        kind=kind_of(placed.fragment),
+        node=placed.node,
+        site=placed.site,
+        since=placed.since,
+        state=None if placed.status is None else placed.status.state,
     )
 
 

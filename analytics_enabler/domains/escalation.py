@@ -197,7 +197,7 @@ class Escalation:
 
     def _runs(self, deployment: Deployment) -> bool:
         """Return whether all fragments of a deployment have workers."""
-        nodes = [each.node for each in self._status.placement(deployment)]
+        nodes = [each.node for each in self._status.placed_tasks(deployment)]
         return bool(nodes) and None not in nodes
 
     async def _delete(self, deployment_id: str, deletion: DeploymentDeleted) -> None:

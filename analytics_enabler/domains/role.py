@@ -119,10 +119,10 @@ class DomainRole:
         """
         await self._stepped_down.wait()
 
-    async def rules(self, obeyed: Lease | None = None) -> bool:
+    async def update(self, rival_lease: Lease | None = None) -> bool:
         """Read the fabric, update the role, and return whether the enabler is active.
 
-        A standby copies the state of the active enabler. ``obeyed``: the greatest lease that
+        A standby copies the state of the active enabler. ``rival_lease``: the greatest lease that
         workers obey instead of the lease of this enabler; None: they obey this enabler.
         """
         self._timer()
@@ -146,7 +146,7 @@ class DomainRole:
             case RoleState.STANDBY if active is None and self._waited(self._grace_s()):
                 await self._take_over()
             case RoleState.ACTIVE:
-                await self._outrank(obeyed if active is None else None)
+                await self._outrank(rival_lease if active is None else None)
         if self.state is RoleState.STANDBY and active is not None:
             self._since = self._timer()
             await self._follow(active)
@@ -202,10 +202,10 @@ class DomainRole:
         self._followed = None
         self._enter(RoleState.ACTIVE, None)
 
-    async def _outrank(self, obeyed: Lease | None) -> None:
+    async def _outrank(self, rival_lease: Lease | None) -> None:
         """Raise the generation above a lease that workers have obeyed for too long."""
         now, lease = self._timer(), self._copy.lease
-        if obeyed is None or lease is None or lease > obeyed:
+        if rival_lease is None or lease is None or lease > rival_lease:
             self._refused_since = None
             return
         if self._refused_since is None:
@@ -213,11 +213,11 @@ class DomainRole:
         patience_s = GRACE_S if now - self._split_at >= GRACE_S else SPLIT_S
         if now - self._refused_since >= patience_s:
             self._refused_since = None
-            await self._copy.promote(obeyed.generation)
+            await self._copy.promote(rival_lease.generation)
             log.warning(
                 "enabler_lease_raised",
                 domain=self._directory.domain,
-                above=msgspec.to_builtins(obeyed),
+                above=msgspec.to_builtins(rival_lease),
             )
 
     def _waited(self, seconds: float) -> bool:

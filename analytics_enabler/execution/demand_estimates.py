@@ -43,7 +43,10 @@ MAX_FIRST_ESTIMATES = 200
 
 
 class DemandEstimates:
-    """Estimates fragments, and teaches the cost model by the workers' reports."""
+    """Estimates fragments, and teaches the cost model by the workers' reports.
+
+    ``on_change``: called when the demand of a fragment has changed.
+    """
 
     def __init__(
         self,
@@ -53,18 +56,15 @@ class DemandEstimates:
         rates: PointRates,
         qualities: SourceQualities,
         on_change: Callable[[], None],
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``on_change``: called when the demand of a fragment has changed."""
         self._planner = planner
         self._workers = workers
         self._catalogue = catalogue
         self._rates = rates
         self._qualities = qualities
         self._on_change = on_change
-        self._monotonic = monotonic
         self._model = CostModel()
-        self._last_demands = LastDemands(monotonic)
+        self._last_demands = LastDemands(time.monotonic)
         self._series = SeriesIndex()
         self._series_rates: SeriesRates = {}
         self._rates_at: float | None = None
@@ -207,7 +207,7 @@ class DemandEstimates:
             self._model.observe(name, observation)
         self._observe_checks()
         self._note_demands()
-        await asyncio.to_thread(self._model.learn, self._monotonic())
+        await asyncio.to_thread(self._model.learn, time.monotonic())
         sites = {site for each in self.fragments() for site in _sites_of(each)}
         if await self._qualities.refresh(sites):
             self._on_change()
@@ -231,7 +231,7 @@ class DemandEstimates:
             self._first.popitem(last=False)
 
     def _observations(self) -> Iterator[tuple[str, Observation]]:
-        now = self._monotonic()
+        now = time.monotonic()
         for fragment in self.fragments():
             found, worker = self._measurement(fragment), self._worker_of(fragment)
             reconciler = None if worker is None else self._workers.get(worker)
@@ -280,7 +280,7 @@ class DemandEstimates:
     async def prepare(self, fragments: Iterable[Fragment]) -> None:
         """Measure the rates of the series that fragments read, if it is time or a site is new."""
         sites = frozenset(site for each in fragments for site in _sites_of(each))
-        now = self._monotonic()
+        now = time.monotonic()
         is_recent = self._rates_at is not None and now - self._rates_at < RATES_PERIOD_S
         is_recent = is_recent and len(self._series) > 0
         if not sites or (is_recent and sites <= self._sites):

@@ -129,8 +129,7 @@ class ExecutionHistory:
             )
 
     def _observe_sites(self) -> None:
-        fabric = self._fabric_view.fabric
-        own_site = "of the enabler" if fabric is None else fabric.site
+        own_site = self._fabric_view.own_site
         for site in self._fabric_view.sites:
             is_missing = self._fabric_view.unreachable_since(site) is not None
             no = " not" if is_missing else ""

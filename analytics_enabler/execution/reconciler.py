@@ -65,10 +65,10 @@ The interval is short, so that the fragments of a dead worker run elsewhere with
 class Role(Protocol):
     """The role of the enabler in its domain."""
 
-    async def rules(self, obeyed: Lease | None) -> bool:
+    async def update(self, rival_lease: Lease | None) -> bool:
         """Read the fabric, and return whether the enabler is active.
 
-        ``obeyed``: the greatest lease that workers obey instead of that of this enabler.
+        ``rival_lease``: the greatest lease that workers obey instead of that of this enabler.
         """
 
 
@@ -207,7 +207,7 @@ class Reconciler:
         self._planned_for = None
 
     async def _reconcile(self) -> None:
-        if not await self._role.rules(self._workers.obeyed):
+        if not await self._role.update(self._workers.rival_lease):
             # Another enabler of the domain sends the orders, and places fragments.
             await self._workers.release()
             self._history.forget()

@@ -13,23 +13,6 @@ MAX_OUTAGES = 3
 """The maximum number of outages that one text describes."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedFragment:
-    """A fragment of a group, the node that it is placed on and its site, and since when (ms).
-
-    ``node`` is None while no node can run the fragment. ``state``: the state that the worker
-    reports; None: the worker reports nothing.
-    """
-
-    group: str
-    fragment: str
-    kind: str
-    node: str | None
-    site: str | None
-    since: int | None
-    state: str | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedTask:
     """A task of a group with its fragment, its node and site, and the report of the node.

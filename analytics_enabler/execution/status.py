@@ -37,12 +37,7 @@ from analytics_enabler.execution.outages import (
 )
 from analytics_enabler.execution.planner import Planner
 from analytics_enabler.execution.point_access import PointAccess
-from analytics_enabler.execution.reports import (
-    DeploymentReport,
-    InsightReport,
-    PlacedFragment,
-    PlacedTask,
-)
+from analytics_enabler.execution.reports import DeploymentReport, InsightReport, PlacedTask
 from analytics_enabler.execution.worker_reconcilers import WorkerReconciler, WorkerReconcilers
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.fragments import MERGE, Tasks, data_site, result_task
@@ -165,7 +160,7 @@ class ExecutionStatus:
         return InsightReport(
             self._with_since(generation, state, found),
             tuple(found),
-            tuple(f"{generation.name}: {each}" for each in self._troubles(generation)),
+            tuple(f"{generation.name}: {each}" for each in self._operator_failures(generation)),
             None if facts.status is None else facts.status.lag_ms,
             facts.absent,
             due.get(generation.uid, 0),
@@ -183,12 +178,17 @@ class ExecutionStatus:
             return replace(report, since=observed if first is None else first)
         return replace(report, since=observed)
 
-    def placed_tasks(self) -> Iterator[PlacedTask]:
-        """Yield the tasks of all groups, where each is placed, and what its worker reports."""
+    def placed_tasks(self, deployment: Deployment | None = None) -> Iterator[PlacedTask]:
+        """Yield the tasks of a deployment, where each is placed, and what its worker reports.
+
+        ``deployment``: None: the tasks of all groups.
+        """
+        tasks = self._planner.tasks
+        groups = set(tasks) if deployment is None else {each.group for each in deployment.running}
         sites = self._fabric_view.site_of_worker
-        for group in sorted(self._planner.tasks, key=lambda each: each.id):
+        for group in sorted(groups, key=lambda each: each.id):
             placement = self._placements.get(group)
-            for task, fragment in self._planner.tasks[group].items():
+            for task, fragment in tasks.get(group, {}).items():
                 node = self.node(group, task)
                 yield PlacedTask(
                     group=group,
@@ -198,24 +198,6 @@ class ExecutionStatus:
                     site=None if node is None else sites.get(node),
                     since=None if placement is None else placement.since.get(task),
                     status=self.fragment(group, task),
-                )
-
-    def placement(self, deployment: Deployment) -> Iterator[PlacedFragment]:
-        """Yield the fragments of the groups of a deployment, and where each is placed."""
-        sites = self._fabric_view.site_of_worker
-        for group in sorted({each.group for each in deployment.running}, key=lambda each: each.id):
-            placement = self._placements.get(group)
-            for task, fragment in self._planner.tasks.get(group, {}).items():
-                node = self.node(group, task)
-                status = self.fragment(group, task)
-                yield PlacedFragment(
-                    group=group.id,
-                    fragment=fragment.id,
-                    kind=type(fragment).__name__.lower(),
-                    node=node,
-                    site=None if node is None else sites.get(node),
-                    since=None if placement is None else placement.since.get(task),
-                    state=None if status is None else status.state,
                 )
 
     def unplaced(self, deployment: Deployment) -> Outage | None:
@@ -443,8 +425,7 @@ class ExecutionStatus:
 
     def _cut(self, site: str, fragment: Fragment, worker: str | None) -> Outage:
         """Return the outage of an unreachable site; ``worker``: the worker of the fragment."""
-        fabric = self._fabric_view.fabric
-        own_site = "of the enabler" if fabric is None else fabric.site
+        own_site = self._fabric_view.own_site
         if isinstance(fragment, Partial):
             consequence = "Results lack its points, and are corrected when it is back"
         elif worker is None:
@@ -463,16 +444,15 @@ class ExecutionStatus:
             consequence = "Results lack its later points, and are corrected when it is back"
         else:
             consequence = "The insights of this site continue when it is back"
-        fabric = self._fabric_view.fabric
-        own_site = "of the enabler" if fabric is None else fabric.site
+        own_site = self._fabric_view.own_site
         since = self._fabric_view.unreachable_since(site)
         return unreachable_site(site, since, own_site, consequence)
 
-    def _troubles(self, generation: Generation) -> Iterator[str]:
+    def _operator_failures(self, generation: Generation) -> Iterator[str]:
         for task in self._planner.tasks.get(generation.group, ()):
             status = self.fragment(generation.group, task)
-            if status is not None and generation.uid in status.troubles:
-                yield status.troubles[generation.uid]
+            if status is not None and generation.uid in status.operator_failures:
+                yield status.operator_failures[generation.uid]
 
     def _refusals(self, group: Group, task: str) -> Sequence[str]:
         outcome, reasons = self._refusals_of

@@ -140,7 +140,7 @@ class WorkerReconciler:
 
         The mapping is empty while the worker does not answer.
         """
-        self.obeyed: Lease | None = None
+        self.rival_lease: Lease | None = None
         """The newer lease that a refused order has met at the worker; None: no order is refused."""
         self.others_mb = 0.0
         """The memory (MB) that the fragments of other domains need on the worker."""
@@ -313,7 +313,7 @@ class WorkerReconciler:
         if checked is None:
             checked = {id: each.checked for id, each in self.observed.items() if each.checked}
         if not missing and not stopped and desired.checked == checked:
-            self.obeyed = None
+            self.rival_lease = None
             return
         order = order_of(
             await self._lease(),
@@ -327,9 +327,9 @@ class WorkerReconciler:
         try:
             answer = await self._client.obey(self._domain, order)
         except FencedError as error:
-            self.obeyed = lease_from(error.details)
+            self.rival_lease = lease_from(error.details)
             raise
-        self.obeyed = None
+        self.rival_lease = None
         self._ordered_checks = desired.checked
         self.observed = {status.id: status for status in answer.fragments}
         self._log_changes(missing, stopped)
@@ -439,10 +439,10 @@ class WorkerReconcilers:
         return {name: reconciler.others_mb for name, reconciler in self._by_name.items()}
 
     @property
-    def obeyed(self) -> Lease | None:
+    def rival_lease(self) -> Lease | None:
         """The greatest lease that workers obey instead of that of this enabler; None: no lease."""
-        leases = [each.obeyed for each in self._by_name.values() if each.obeyed is not None]
-        return max(leases, default=None)
+        leases = (each.rival_lease for each in self._by_name.values())
+        return max((each for each in leases if each is not None), default=None)
 
     @property
     def dead(self) -> set[str]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -16,7 +16,7 @@ from analytics.insight_models import (
     PlacementPlan,
     PlannedMove,
 )
-from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
+from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole, kind_of
 from analytics.plan.nodes import Plan
 from analytics_enabler.catalogue import DataCatalogue, SeriesIndex
 from analytics_enabler.deployments.model import Deployment, Generation
@@ -34,7 +34,7 @@ from analytics_enabler.explain.explanation import (
 from analytics_enabler.explain.placement_warnings import placement_warnings
 from analytics_enabler.explain.savings import savings_of
 from analytics_enabler.explain.summary import placement_summary
-from analytics_enabler.explain.traffic import TrafficEstimates, sources_of, stream_label
+from analytics_enabler.explain.traffic import TrafficEstimates, stream_label
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.fragments import Tasks, plans_of
 from analytics_enabler.groups import Group
@@ -181,8 +181,8 @@ class Explainer:
         lines = lines_of(part, feeds)
         return ExplainedFragment(
             id=fragment.id,
-            kind=_kind(fragment),
-            sources=[stream_label(location) for location in sources_of(fragment)],
+            kind=kind_of(fragment),
+            sources=[stream_label(location) for location in fragment.sources],
             target=stream_label(fragment.target),
             worker=node,
             site=_site_of(node, fabric),
@@ -210,16 +210,6 @@ def _may_read_remotely(groups: Iterable[Group], fabric: Fabric) -> bool:
     """Return whether a worker may have to read the points of another site."""
     is_confined = any(group.options.confined is not None for group in groups)
     return is_confined or not all(site.workers for site in fabric.sites)
-
-
-def _kind(fragment: Fragment) -> Literal["whole", "partial", "merge"]:
-    match fragment:
-        case Partial():
-            return "partial"
-        case Merge():
-            return "merge"
-        case _:
-            return "whole"
 
 
 def _sites_of(nodes: Mapping[str, str], fabric: Fabric) -> Callable[[str], str | None]:

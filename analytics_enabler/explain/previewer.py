@@ -3,14 +3,13 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from analytics.client.worker import AsyncWorkerClient
 from analytics.editor_models import Preview, PreviewRequest
 from analytics.insight_models import Result, WindowCoverage
 from analytics.plan.feeds import Feed
@@ -18,6 +17,7 @@ from analytics.plan.fragments import StreamLocation
 from analytics.plan.preview import PreviewOrder
 from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.deployments.model import Generation
+from analytics_enabler.execution.worker_reconcilers import Connect
 from analytics_enabler.explain.coverage import CoverageReader
 from analytics_enabler.explain.silence import RELAXATIONS, no_points, range_of, values_by_insight
 from analytics_enabler.fabric_view import FabricView
@@ -51,8 +51,6 @@ MAX_POSITIONS = 1_000_000
 MAX_PREVIEWS_OF_TOKEN = 2
 MAX_WORKERS_TRIED = 2
 _UID = "preview"
-
-Connect = Callable[[str, str], AsyncWorkerClient]
 
 
 @dataclass(frozen=True, slots=True)

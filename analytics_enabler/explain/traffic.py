@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from msgspec import UNSET
 
 from analytics.insight_models import ExplainedEdge
-from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
+from analytics.plan.fragments import Merge, Partial, StreamLocation, Whole
 from analytics.plan.nodes import Pane
 from analytics_enabler.catalogue import SeriesIndex
 from analytics_enabler.fragments import MERGE, Tasks, result_task
@@ -148,11 +148,6 @@ class TrafficEstimates:
 def _point_streams(tasks: Tasks) -> list[StreamLocation]:
     """Return the streams of points that a group reads."""
     return [each.source for each in tasks.values() if not isinstance(each, Merge)]
-
-
-def sources_of(fragment: Fragment) -> tuple[StreamLocation, ...]:
-    """Return the streams that a fragment reads."""
-    return fragment.sources if isinstance(fragment, Merge) else (fragment.source,)
 
 
 def stream_label(location: StreamLocation) -> str:

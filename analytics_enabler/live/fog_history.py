@@ -53,6 +53,9 @@ Row = tuple[int, str, str]
 Rows = Iterable[Row]
 """Rows in the order of the stream."""
 
+Entries = dict[str, dict[str, Any]]
+"""Key -> entry; a key is the part of the view and the fields that identify an entry of it."""
+
 
 class FogHistory:
     """Stores the changes of the fog's view, and reads views of the past."""
@@ -185,7 +188,9 @@ def changed_rows(
 def _without_figures_of(
     former: Mapping[str, dict[str, Any]], present: Mapping[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return the entries as they are stored, if changes of figures only are not stored."""
+    """Return the present entries, but the former version of each entry that differs by figures
+    only, because the stream has that version.
+    """
     return {
         key: former[key] if _has_same_structure(key, former.get(key), entry) else entry
         for key, entry in present.items()
@@ -204,9 +209,6 @@ def _has_same_structure(
     return one.keys() == other.keys() and all(
         value == other[name] for name, value in one.items() if name not in figures
     )
-
-
-Entries = dict[str, dict[str, Any]]
 
 
 class State(NamedTuple):

@@ -19,7 +19,7 @@ from analytics.fog_models import (
     Placement,
 )
 from analytics.health_models import Problem
-from analytics.plan.fragments import Merge, Partial, Whole
+from analytics.plan.fragments import Merge, Partial, Whole, kind_of
 from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.execution import Reconciler
 from analytics_enabler.execution.reports import PlacedTask
@@ -133,7 +133,7 @@ class FogView:
                 scheduler=each.group.scheduler,
                 task=each.task,
                 fragment=each.fragment.id,
-                kind=_kind(each),
+                kind=kind_of(each.fragment),
                 node=each.node,
                 site=each.site,
                 since=each.since,
@@ -217,7 +217,7 @@ class FogView:
             group=placed.group.id,
             fragment=placed.fragment.id,
             task=placed.task,
-            kind=_kind(placed),
+            kind=kind_of(placed.fragment),
             node=placed.node,
             site=placed.site,
             since=placed.since,
@@ -282,10 +282,6 @@ def loads_of(flows: Iterable[FogFlow]) -> dict[tuple[str, str], float]:
             between = (flow.source, flow.target)
             loads[between] = loads.get(between, 0.0) + flow.bytes_per_s * 8 / 1e6
     return loads
-
-
-def _kind(placed: PlacedTask) -> str:
-    return type(placed.fragment).__name__.lower()
 
 
 def _position(site: Site) -> FogPosition | None:

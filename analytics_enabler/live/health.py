@@ -93,7 +93,7 @@ def _state(problems: Sequence[Problem]) -> Literal["ok", "degraded", "failed"]:
 
 def _counts(fog: FogSnapshot, deployments: Iterable[DeploymentStatus]) -> HealthCounts:
     states = [
-        insight.state if insight.lifecycle is None else insight.lifecycle.state
+        insight.present_lifecycle.state
         for deployment in deployments
         for insight in deployment.insights
     ]

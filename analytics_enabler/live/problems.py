@@ -9,7 +9,7 @@ from typing import Literal
 
 from analytics.fog_models import FogFragment, FogLink, FogNode
 from analytics.health_models import Problem, ProblemKind, Severity
-from analytics.insight_models import DeploymentStatus, InsightStatus
+from analytics.insight_models import DeploymentStatus
 from mistbow.client.operation_model import SiteStatus
 from mistbow.expiry import announced_expiry_text
 from mistbow.fabric import Site
@@ -222,12 +222,12 @@ def insight_problems(deployments: Iterable[DeploymentStatus]) -> list[Problem]:
     found: dict[tuple[str, str], list[tuple[str, int | None]]] = {}
     for deployment in deployments:
         for insight in deployment.insights:
-            state, since = _state(insight)
+            state = insight.present_lifecycle.state
             if state == "paused" or (state not in _STATES and insight.error is None):
                 continue
             cause = insight.error or ", ".join(each.site for each in insight.missing_sites)
             name = f"{deployment.deployment_id}/{insight.name}"
-            found.setdefault((state, cause), []).append((name, since))
+            found.setdefault((state, cause), []).append((name, insight.present_lifecycle.since))
     return [_of_insights(state, cause, each) for (state, cause), each in found.items()]
 
 
@@ -246,12 +246,6 @@ def _of_insights(state: str, cause: str, insights: Sequence[tuple[str, int | Non
         since=since,
         action=action,
     )
-
-
-def _state(insight: InsightStatus) -> tuple[str, int | None]:
-    if insight.lifecycle is None:
-        return insight.state, insight.state_since
-    return insight.lifecycle.state, insight.lifecycle.since
 
 
 def enabler_problems(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.client.operation_model import SiteStatus
-from mistbow.clock import Clock, monotonic_clock
+from mistbow.clock import monotonic_clock
 from mistbow.errors import MistbowError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 
@@ -22,15 +22,9 @@ PATIENCE_S = 3.0
 class SiteStatuses:
     """Reads the status of each reachable site; ``reachable``: returns their names."""
 
-    def __init__(
-        self,
-        agent: AsyncAgentClient,
-        reachable: Callable[[], Iterable[str]],
-        clock: Clock = monotonic_clock,
-    ) -> None:
+    def __init__(self, agent: AsyncAgentClient, reachable: Callable[[], Iterable[str]]) -> None:
         self._agent = agent
         self._reachable = reachable
-        self._clock = clock
         self._read_at: dict[str, int] = {}
         self._statuses: dict[str, SiteStatus] = {}
         self._task = PeriodicTask(self.refresh, Schedule("site_statuses", INTERVAL_S))
@@ -46,7 +40,7 @@ class SiteStatuses:
 
     async def refresh(self) -> None:
         """Read the sites whose status is the oldest; forget those that are unreachable."""
-        sites, now = set(self._reachable()), self._clock()
+        sites, now = set(self._reachable()), monotonic_clock()
         self._read_at = {site: at for site, at in self._read_at.items() if site in sites}
         self._statuses = {site: each for site, each in self._statuses.items() if site in sites}
         due = [site for site in sites if now - self._read_at.get(site, -MIN_AGE_MS) >= MIN_AGE_MS]
@@ -54,7 +48,7 @@ class SiteStatuses:
         await asyncio.gather(*(self._read(site) for site in due[:MAX_READS]))
 
     async def _read(self, site: str) -> None:
-        self._read_at[site] = self._clock()
+        self._read_at[site] = monotonic_clock()
         try:
             async with asyncio.timeout(PATIENCE_S):
                 self._statuses[site] = await self._agent.at(site).operations.status()

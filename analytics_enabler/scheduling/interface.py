@@ -1,7 +1,7 @@
 """The interface of schedulers; other packages may implement it."""
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -43,6 +43,9 @@ class Scheduler(Protocol):
     The class is constructed without arguments. A scheduler must be deterministic: the same
     settings, jobs, snapshot and placement give the same decision. The methods may raise any
     exception.
+
+    The class may have an attribute ``Settings``: a msgspec struct with a field for each setting
+    that queries may set; settings in queries must conform to this struct.
     """
 
     def prepare(self, settings: Mapping[str, Setting]) -> None:
@@ -57,10 +60,3 @@ class Scheduler(Protocol):
 
         ``current`` is the placement in force; it may name nodes that no longer exist.
         """
-
-
-class ConfigurableScheduler(Protocol):
-    """A scheduler with settings that queries may set."""
-
-    Settings: ClassVar[type[msgspec.Struct]]
-    """A struct with a field for each setting; settings in queries must conform to this struct."""

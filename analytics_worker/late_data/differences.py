@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics_worker.evaluate.results import as_results
+from mistbow.streams.results import RESULT_IDENTITY
 
-_IDENTITY = ["insight", "key", "ts"]
 _VALUES = ["value", "values", "low", "high", "confidence", "text"]
 _TOLERANCE = 1e-12
 
@@ -21,7 +21,7 @@ def differences(computed: pa.Table, stored: pa.Table, revision: int) -> pa.Table
     row without a value. A row whose missing sites have changed is also returned.
     """
     joined = _numbered(computed, "computed").join(
-        _numbered(stored, "stored"), keys=_IDENTITY, join_type="full outer", use_threads=False
+        _numbered(stored, "stored"), keys=RESULT_IDENTITY, join_type="full outer", use_threads=False
     )
     joined = joined.sort_by("ts")
     # A row that is on one side only is all null on the other.
@@ -30,14 +30,16 @@ def differences(computed: pa.Table, stored: pa.Table, revision: int) -> pa.Table
         pc.or_(pc.is_null(joined["computed"]), pc.is_null(joined["stored"])),
         pc.invert(_is_same(old, new)),
     )
-    columns = {name: joined[name] for name in _IDENTITY} | {name: new[name] for name in _VALUES}
+    columns = {name: joined[name] for name in RESULT_IDENTITY} | {
+        name: new[name] for name in _VALUES
+    }
     rows = as_results(pa.table(columns).filter(changed), revision)
     missing = new["missing"].filter(changed)
     return rows.set_column(rows.column_names.index("missing"), "missing", missing)
 
 
 def _numbered(rows: pa.Table, name: str) -> pa.Table:
-    return rows.select(_IDENTITY).append_column(name, pa.array(np.arange(rows.num_rows)))
+    return rows.select(RESULT_IDENTITY).append_column(name, pa.array(np.arange(rows.num_rows)))
 
 
 def _is_same(old: pa.Table, new: pa.Table) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from analytics_worker.lifecycle.control_groups import ROOT, cpu_groups
+from analytics_worker.lifecycle.control_groups import cpu_groups
 from analytics_worker.lifecycle.cpu_accounting import process_tree_cpu_s
 
 PERIOD_S = 5.0
@@ -42,11 +42,11 @@ class CpuReading:
     groups: Mapping[tuple[Path, float], float]
 
 
-def cpu_reading(groups: Path = ROOT) -> CpuReading:
-    """Read the CPU times now; ``groups``: the folder of the control groups."""
+def cpu_reading() -> CpuReading:
+    """Read the CPU times now."""
     permitted, times = os.sched_getaffinity(0), psutil.cpu_times(percpu=True)
     busy = sum(_busy_s(each) for number, each in enumerate(times) if number in permitted)
-    used = {(each.folder, each.limit): each.used_s for each in cpu_groups(groups)}
+    used = {(each.folder, each.limit): each.used_s for each in cpu_groups()}
     known = {key: used_s for key, used_s in used.items() if used_s is not None}
     return CpuReading(time.monotonic(), busy, process_tree_cpu_s(), known)
 

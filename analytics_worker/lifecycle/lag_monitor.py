@@ -1,6 +1,6 @@
 """Measures the lag of a worker's fragments behind their sources, as the input of load shedding."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from analytics.plan.fragments import Fragment, Merge, StreamLocation
@@ -47,7 +47,7 @@ class LagMonitor:
     def _measure(self) -> None:
         runners = list(self._runners())
         frontiers = self._frontiers.poll(
-            {location for runner in runners for location in sources_of(runner.fragment)}
+            {location for runner in runners for location in runner.fragment.sources}
         )
         loads = {runner.fragment.id: load_of(runner, frontiers) for runner in runners}
         before = self._shedder.floor
@@ -112,37 +112,31 @@ class FrontierPoller:
             return None
 
 
-def sources_of(fragment: Fragment) -> Sequence[StreamLocation]:
-    """Return the streams that a fragment reads."""
-    return fragment.sources if isinstance(fragment, Merge) else (fragment.source,)
-
-
 def load_of(runner: FragmentRunner, frontiers: Mapping[StreamLocation, int]) -> FragmentLoad:
     """Return the progress and the lag of a runner's fragment, as the input of load shedding.
 
     ``frontiers``: stream -> frontier (ms). If the progress or all frontiers of the fragment's
     sources are unknown, the lag is 0.
     """
-    fragment, done = runner.fragment, runner.done
-    frontiers_read = [
-        frontiers[location] for location in sources_of(fragment) if location in frontiers
-    ]
+    fragment, frontier = runner.fragment, runner.frontier
+    frontiers_read = [frontiers[location] for location in fragment.sources if location in frontiers]
     # Of two queries, the second one catches up to replace the first.
-    is_starting = done is None or runner.queries > 1
-    if done is None or not frontiers_read:
+    is_starting = frontier is None or runner.query_count > 1
+    if frontier is None or not frontiers_read:
         return FragmentLoad(fragment.salience, grain_ms=fragment.grain_ms, is_starting=is_starting)
-    lag_ms = overdue_ms(fragment, done, frontiers_read)
-    return FragmentLoad(fragment.salience, done, lag_ms, fragment.grain_ms, is_starting)
+    lag_ms = overdue_ms(fragment, frontier, frontiers_read)
+    return FragmentLoad(fragment.salience, frontier, lag_ms, fragment.grain_ms, is_starting)
 
 
-def overdue_ms(fragment: Fragment, done: int, frontiers: Collection[int]) -> int:
-    """Return for how long (ms) the results of the first tick after ``done`` (ms) have been overdue.
+def overdue_ms(fragment: Fragment, frontier: int, frontiers: Collection[int]) -> int:
+    """Return for how long (ms) the results of the first tick after a frontier have been overdue.
 
     Results are due when all sources of the fragment have passed the tick. Results of a merge are
     due earlier if a site is slow: a multiple of the merge's patience after the furthest source has
-    passed the tick. ``frontiers``: the frontiers (ms) of the sources.
+    passed the tick. ``frontier``: the time (ms) up to which results are complete.
+    ``frontiers``: the frontiers (ms) of the sources.
     """
     grain = fragment.grain_ms
     patience = MAX_LAG_PATIENCES * fragment.patience_ms if isinstance(fragment, Merge) else 0
-    next_tick = (done // grain + 1) * grain
+    next_tick = (frontier // grain + 1) * grain
     return max(0, min(frontiers) - next_tick, max(frontiers) - next_tick - patience)

@@ -12,42 +12,45 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+_MAX_LAG_MS = 3000
+_MAX_GRAIN_MS = 600_000
+"""A query lags if its results are overdue by more than ``_MAX_LAG_MS``, and by more than its grain,
+at most ``_MAX_GRAIN_MS``.
+"""
 
-@dataclass(frozen=True, slots=True)
-class SheddingLimits:
-    """The limits of load shedding.
+_MIN_GAIN = 0.2
+"""A lagging query catches up if its lag shrinks by at least so many seconds per second."""
 
-    A query lags if its results are overdue by more than ``lag_ms`` and by more than its grain (at
-    most ``max_grain_ms``). A lagging query catches up if its lag shrinks by at least ``gain``
-    seconds per second. Whether a query catches up is decided after ``watch_s``, or after
-    ``patience_s`` if no batch has ended. A shed fragment is resumed after ``rest_s`` without a lag;
-    repeated shedding doubles this period, up to ``max_rest_s``. While a query starts, and for
-    ``settle_s`` after that, no fragment is shed: a start takes all cores for a while. The start of
-    a query counts for at most ``start_s``.
-    """
+_WATCH_S = 5.0
+_PATIENCE_S = 15.0
+"""Whether a query catches up is decided after ``_WATCH_S``; after ``_PATIENCE_S`` if no batch has
+ended.
+"""
 
-    lag_ms: int = 3000
-    max_grain_ms: int = 600_000
-    watch_s: float = 5.0
-    patience_s: float = 15.0
-    gain: float = 0.2
-    rest_s: float = 30.0
-    max_rest_s: float = 900.0
-    start_s: float = 60.0
-    settle_s: float = 15.0
+_REST_S = 30.0
+_MAX_REST_S = 900.0
+"""A shed fragment is resumed after ``_REST_S`` without a lag; repeated shedding doubles this
+period, up to ``_MAX_REST_S``.
+"""
+
+_MAX_START_S = 60.0
+_SETTLE_S = 15.0
+"""While a query starts, which counts for at most ``_MAX_START_S``, and for ``_SETTLE_S`` after
+that, no fragment is shed: a start takes all cores for a while.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentLoad:
     """The salience, the progress and the lag of a fragment, as the input of load shedding.
 
-    ``done``: the time (ms since the epoch) up to which results are complete. ``lag_ms``: for how
-    long the next results have been overdue. ``grain_ms``: the interval at which results can be due.
-    ``is_starting``: whether a query of the fragment starts or catches up.
+    ``frontier``: the time (ms since the epoch) up to which results are complete. ``lag_ms``: for
+    how long the next results have been overdue. ``grain_ms``: the interval at which results can be
+    due. ``is_starting``: whether a query of the fragment starts or catches up.
     """
 
     salience: int
-    done: int = 0
+    frontier: int = 0
     lag_ms: int = 0
     grain_ms: int = 0
     is_starting: bool = False
@@ -64,12 +67,9 @@ class _TimedLoad:
 class LoadShedder:
     """Decides which fragments of a worker are shed: those with a salience below ``floor``."""
 
-    def __init__(
-        self, clock: Callable[[], float] = time.monotonic, limits: SheddingLimits | None = None
-    ) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._limits = limits or SheddingLimits()
-        self._rest_s = self._limits.rest_s
+        self._rest_s = _REST_S
         self._samples: dict[str, _TimedLoad] = {}
         self._lagging_since: dict[str, float] = {}
         self._quiet_since = self._clock()
@@ -106,14 +106,14 @@ class LoadShedder:
         """
         since = self._lagging_since.get(id)
         seconds = 0.0 if since is None else self._clock() - since
-        return seconds if seconds >= self._limits.watch_s else None
+        return seconds if seconds >= _WATCH_S else None
 
     def _is_start(self, now: float, loads: Mapping[str, FragmentLoad]) -> bool:
         """Return whether a query starts, or has started just now."""
         starting = [id for id, load in loads.items() if load.is_starting]
         self._starting_since = {id: self._starting_since.get(id, now) for id in starting}
-        if any(now - since < self._limits.start_s for since in self._starting_since.values()):
-            self._settled_at = now + self._limits.settle_s
+        if any(now - since < _MAX_START_S for since in self._starting_since.values()):
+            self._settled_at = now + _SETTLE_S
         return now < self._settled_at
 
     def _is_overloaded(self, now: float, loads: Mapping[str, FragmentLoad]) -> bool:
@@ -131,22 +131,22 @@ class LoadShedder:
         return bool(stuck)
 
     def _is_lagging(self, load: FragmentLoad) -> bool:
-        grain = min(load.grain_ms, self._limits.max_grain_ms)
-        return load.lag_ms > max(self._limits.lag_ms, grain)
+        grain = min(load.grain_ms, _MAX_GRAIN_MS)
+        return load.lag_ms > max(_MAX_LAG_MS, grain)
 
     def _is_stuck(self, now: float, id: str, load: FragmentLoad) -> bool:
         sample = self._samples.setdefault(id, _TimedLoad(now, load))
         seconds = now - sample.at
-        has_moved = load.done != sample.load.done
-        if seconds < (self._limits.watch_s if has_moved else self._limits.patience_s):
+        has_moved = load.frontier != sample.load.frontier
+        if seconds < (_WATCH_S if has_moved else _PATIENCE_S):
             return False
         self._samples[id] = _TimedLoad(now, load)
-        return sample.load.lag_ms - load.lag_ms < self._limits.gain * seconds * 1000
+        return sample.load.lag_ms - load.lag_ms < _MIN_GAIN * seconds * 1000
 
     def _shed(self, now: float, floor: int) -> None:
         again = self._resumed_at is not None and now - self._resumed_at < 2 * self._rest_s
-        longer = min(2 * self._rest_s, self._limits.max_rest_s)
-        self._rest_s = longer if again else self._limits.rest_s
+        longer = min(2 * self._rest_s, _MAX_REST_S)
+        self._rest_s = longer if again else _REST_S
         self._set_floor(now, floor)
 
     def _resume(self, now: float, levels: Sequence[int]) -> None:

@@ -6,7 +6,7 @@ changing price or charge is a series in the stream of points.
 
 import math
 import time as times
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, time, timedelta
 
 import msgspec
@@ -37,15 +37,9 @@ _RETRY_S = 10.0
 class NodeFacts:
     """The facts of a node: the latest points of the metrics ``FACTS``, else the settings."""
 
-    def __init__(
-        self,
-        agent: AgentClient,
-        settings: WorkerSettings,
-        monotonic: Callable[[], float] = times.monotonic,
-    ) -> None:
+    def __init__(self, agent: AgentClient, settings: WorkerSettings) -> None:
         self._agent = agent
         self._settings = settings
-        self._monotonic = monotonic
         self._due_at = 0.0
         self._points: Mapping[str, float] = {}
 
@@ -54,14 +48,14 @@ class NodeFacts:
 
         While the agent does not answer, the last points count.
         """
-        now = self._monotonic()
+        now = times.monotonic()
         if now >= self._due_at:
             self._due_at = now + FACTS_PERIOD_S
             try:
                 nodes = self._agent.get(list(FACTS), self._settings.node, latest=True)
             except MistbowError:
                 # Announcements must not wait for two requests to a silent agent each time.
-                nodes, self._due_at = None, self._monotonic() + _RETRY_S
+                nodes, self._due_at = None, times.monotonic() + _RETRY_S
             if nodes is not None:
                 self._points = {
                     each.metric: each.values[-1].value

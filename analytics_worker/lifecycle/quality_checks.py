@@ -71,14 +71,10 @@ class QualityChecks:
         agent: AgentClient,
         fragments: Callable[[], Iterable[Fragment]],
         node: str,
-        clock: Callable[[], int] = system_clock,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._agent = agent
         self._fragments = fragments
         self._node = node
-        self._clock = clock
-        self._monotonic = monotonic
         self._shares: dict[str, float] = {}
         self._usage: dict[str, CheckUsage] = {}
         self._sources: dict[str, _Source] = {}
@@ -138,7 +134,7 @@ class QualityChecks:
         self, fragment: Fragment, location: StreamLocation, source: _Source, share: float
     ) -> int:
         """Check the points of a period; return their number."""
-        agent, now = self._agent.at(location.site), self._clock()
+        agent, now = self._agent.at(location.site), system_clock()
         start, head = source.position, agent.info(location.stream).head
         credit = min(source.credit + share, 1.0)
         if start is None or credit < 1 - _TOLERANCE:
@@ -161,7 +157,7 @@ class QualityChecks:
         return int(rows.num_rows)
 
     def _read_ranges(self, agent: AgentClient, source: _Source, metrics: Sequence[str]) -> None:
-        now = self._monotonic()
+        now = time.monotonic()
         if source.ranges_at is not None and now - source.ranges_at < RANGES_S:
             return
         source.ranges = {

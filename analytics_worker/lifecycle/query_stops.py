@@ -20,12 +20,8 @@ class QueryStops:
     def __init__(self, library: StreamingLibrary) -> None:
         self._library = library
         self._unstopped: list[EngineQuery] = []
-        self._retry_at = 0.0
-
-    @property
-    def unstopped(self) -> list[EngineQuery]:
         """The queries whose stops have raised errors, so that they may still be writing."""
-        return list(self._unstopped)
+        self._retry_at = 0.0
 
     def stop(self, queries: Iterable[EngineQuery]) -> list[QueryFailure]:
         """Stop queries, and return the errors of the stops, which are repeated later.

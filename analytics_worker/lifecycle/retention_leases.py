@@ -10,6 +10,7 @@ from analytics_worker.panes.routing import metrics_needed
 from analytics_worker.stateful.accumulators import accumulators_of
 from analytics_worker.stateful.state_stream import snapshot_ms
 from mistbow.client.agent import AgentClient
+from mistbow.client.fields import MAX_RETAIN_MS
 from mistbow.errors import MistbowError
 from mistbow.streams.schemas import states_stream
 from mistbow.telemetry import get_logger
@@ -20,9 +21,6 @@ _RENEWAL_S = 600.0
 _EXPIRY_MS = 3_600_000
 _MAX_METRICS = 1000
 _MAX_METRIC_LENGTH = 512
-_MAX_RETAIN_MS = 4 * 366 * 86_400_000
-"""The longest period (ms) for which an agent promises to retain rows."""
-
 _SPARE_MS = 600_000
 """The period (ms) that is added to the lookback of windows, since a query reads earlier rows after
 a restart or a lost connection.
@@ -120,4 +118,4 @@ def _state_needs(fragment: Whole | Merge) -> Iterator[tuple[StreamLocation, int]
     if spans:
         location = StreamLocation(fragment.target.site, states_stream(fragment.target.stream))
         # Two spans contain at least one complete snapshot.
-        yield location, min(2 * max(spans) + _SPARE_MS, _MAX_RETAIN_MS)
+        yield location, min(2 * max(spans) + _SPARE_MS, MAX_RETAIN_MS)

@@ -136,7 +136,7 @@ class FragmentRunner:
         return self.fragment.target
 
     @property
-    def queries(self) -> int:
+    def query_count(self) -> int:
         """The number of queries that run now."""
         return len(self._progress.queries)
 
@@ -146,8 +146,11 @@ class FragmentRunner:
         return self._load
 
     @property
-    def done(self) -> int | None:
-        """The time (ms) up to which results are complete; None: the fragment is starting."""
+    def frontier(self) -> int | None:
+        """The time (ms) up to which results are complete; None: the fragment is starting.
+
+        ``status`` reports a later time if an earlier query has written further results.
+        """
         progress = self._progress
         if progress.active is not None:
             return progress.active.frontier
@@ -177,7 +180,7 @@ class FragmentRunner:
             spent_ms=dict(counts.spent_ms),
             cpu_s=counts.cpu_s,
             rows_read=counts.rows_read,
-            troubles=describe_failures(fragment, self._library.operator_failures()),
+            operator_failures=describe_failures(fragment, self._library.operator_failures()),
             silent=dict(self._silence.reasons),
             missing=self._corrector.missing_sites,
             correcting=dict(self._corrector.correcting),

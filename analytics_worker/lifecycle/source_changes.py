@@ -82,5 +82,4 @@ class SourceChanges:
 
 
 def _sites_of(fragment: Fragment) -> set[str]:
-    sources = fragment.sources if isinstance(fragment, Merge) else (fragment.source,)
-    return {location.data_site for location in sources}
+    return {location.data_site for location in fragment.sources}

@@ -71,9 +71,8 @@ def read_positions(query: EngineQuery) -> dict[str, Any]:
 
 def describe_insights(fragment: Whole | Merge) -> dict[str, Any]:
     """Return the attributes of the target: which insights a fragment computes from which sites."""
-    sources = fragment.sources if isinstance(fragment, Merge) else (fragment.source,)
     return {
         "outputs": [insight.uid for insight in fragment.plan.insights],
-        "sites": [location.data_site for location in sources],
+        "sites": [location.data_site for location in fragment.sources],
         "decides": fragment.fingerprint,
     }

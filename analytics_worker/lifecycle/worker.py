@@ -330,7 +330,7 @@ class AnalyticsWorker:
         return [runner.fragment for runner in self._running()]
 
     def _queries(self) -> int:
-        return sum(runner.queries for runner in self._running())
+        return sum(runner.query_count for runner in self._running())
 
     def _running(self) -> Sequence[FragmentRunner]:
         return tuple(self._runners.values())

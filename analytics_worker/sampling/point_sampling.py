@@ -63,7 +63,7 @@ share.
 _MAX_LEVEL = 1e150
 _UNUSUAL = "unusual"
 _FENCES = 3.0
-_LEAST_SPREAD = 0.01
+_MIN_SPREAD = 0.01
 """The least interquartile range, relative to the median: a constant series has no fences at 0."""
 
 _MIN_USUAL = 8
@@ -135,34 +135,34 @@ def stratum_chances(routed: pa.Table, pane: Pane, period: int) -> Chances:
     names, words = keys.dictionary.to_pylist(), entities.dictionary.to_pylist()
     key_numbers = pairs // max(len(words), 1)
     of_key = [
-        mine[np.argsort(all_units.means[mine], kind="stable")]
-        for mine in (np.flatnonzero(key_numbers == index) for index in range(len(names)))
+        indices[np.argsort(all_units.means[indices], kind="stable")]
+        for indices in (np.flatnonzero(key_numbers == index) for index in range(len(names)))
     ]
-    allotments = [_allotment(all_units.take(mine), sampling) for mine in of_key]
+    allocations = [_allocation(all_units.take(indices), sampling) for indices in of_key]
     if sampling.share is not None and sampling.max_error is None:
-        units_of_key = [all_units.take(mine) for mine in of_key]
-        allotments = _divided_between(allotments, units_of_key, sampling.share * _MARGIN)
+        units_of_key = [all_units.take(indices) for indices in of_key]
+        allocations = _divided_between(allocations, units_of_key, sampling.share * _MARGIN)
     found: dict[tuple[str, str], UnitChance] = {}
-    for key, mine, allotment in zip(names, of_key, allotments, strict=True):
-        for unit, stratum in zip(mine.tolist(), allotment.strata.tolist(), strict=True):
+    for key, indices, allocation in zip(names, of_key, allocations, strict=True):
+        for unit, stratum in zip(indices.tolist(), allocation.strata.tolist(), strict=True):
             entity = words[pairs[unit] % len(words)]
-            name = _stratum_name(period, stratum, float(allotment.levels[stratum]))
+            name = _stratum_name(period, stratum, float(allocation.levels[stratum]))
             found[key, entity] = UnitChance(
-                name, float(allotment.chances[stratum]), float(lows[unit]), float(highs[unit])
+                name, float(allocation.chances[stratum]), float(lows[unit]), float(highs[unit])
             )
     return found
 
 
 def _divided_between(
-    allotments: Sequence[Allocation], units: Sequence[SamplingUnits], share: float
+    allocations: Sequence[Allocation], units: Sequence[SamplingUnits], share: float
 ) -> list[Allocation]:
-    """Return the allotments of several keys with more points for the keys that vary more.
+    """Return the allocations of several keys with more points for the keys that vary more.
 
     ``units``: the sampling units of each key.
     """
     strata = [
-        each.merge(allotment.strata, len(allotment.chances))
-        for each, allotment in zip(units, allotments, strict=True)
+        each.merge(allocation.strata, len(allocation.chances))
+        for each, allocation in zip(units, allocations, strict=True)
     ]
     together = SamplingUnits(
         *(
@@ -172,10 +172,10 @@ def _divided_between(
     )
     chances = allocate_between(together, share)
     if chances is None:
-        return list(allotments)
+        return list(allocations)
     ends = np.cumsum([len(each.counts) for each in strata])[:-1]
     parts = np.split(chances, ends)
-    return [replace(each, chances=part) for each, part in zip(allotments, parts, strict=True)]
+    return [replace(each, chances=part) for each, part in zip(allocations, parts, strict=True)]
 
 
 def _stratum_name(period: int, stratum: int, level: float) -> str:
@@ -194,7 +194,7 @@ def stratum_level(stratum: str) -> float:
     return float(level) if level else math.nan
 
 
-def _allotment(units: SamplingUnits, sampling: NeymanAllocation) -> Allocation:
+def _allocation(units: SamplingUnits, sampling: NeymanAllocation) -> Allocation:
     """Return the allocation for ``max_error`` or for ``share``; if both are set, the larger one.
 
     The larger allocation selects more points.
@@ -272,21 +272,21 @@ def _allocated(
     strata = np.empty(len(pairs), object)
     chances = np.ones(len(pairs))
     for period in np.unique(periods).tolist():
-        mine = np.flatnonzero(periods == period)
+        indices = np.flatnonzero(periods == period)
         # Nothing is known of a new entity: a bound needs all of its points.
         otherwise = UnitChance(
             f"{period}", 1.0 if sampling.max_error else (sampling.share or 1.0) * _MARGIN
         )
         known = earlier(pane, period)
-        used, found = np.unique(pairs[mine], return_inverse=True)
+        used, found = np.unique(pairs[indices], return_inverse=True)
         units = [
             known.get((names[pair // len(words)], words[pair % len(words)]), otherwise)
             for pair in used.tolist()
         ]
-        strata[mine] = np.array([unit.stratum for unit in units], object)[found]
-        chances[mine] = np.array([unit.chance for unit in units])[found]
+        strata[indices] = np.array([unit.stratum for unit in units], object)[found]
+        chances[indices] = np.array([unit.chance for unit in units])[found]
         lows, highs = (np.array(each)[found] for each in _bounds(units))
-        unusual = mine[(values[mine] < lows) | (values[mine] > highs)]
+        unusual = indices[(values[indices] < lows) | (values[indices] > highs)]
         strata[unusual], chances[unusual] = f"{period}.{_UNUSUAL}", 1.0
     return pa.array(strata, pa.string()), chances
 
@@ -300,7 +300,7 @@ def usual_ranges(units: Ints, values: Floats, number: int) -> tuple[Floats, Floa
 
     ``units``: the unit of each value; each unit has a value. A usual value is within Tukey's outer
     fences, at most three interquartile ranges outside the quartiles (Tukey, "Exploratory Data
-    Analysis", 1977), but at least ``_LEAST_SPREAD``. Units with few values have no bounds.
+    Analysis", 1977), but at least ``_MIN_SPREAD``. Units with few values have no bounds.
     """
     counts = np.bincount(units, minlength=number)
     ordered = values[np.lexsort((values, units))]
@@ -311,7 +311,7 @@ def usual_ranges(units: Ints, values: Floats, number: int) -> tuple[Floats, Floa
         return found
 
     first, middle, third = quantiles(0.25), quantiles(0.5), quantiles(0.75)
-    reach = _FENCES * np.maximum(third - first, np.abs(middle) * _LEAST_SPREAD)
+    reach = _FENCES * np.maximum(third - first, np.abs(middle) * _MIN_SPREAD)
     has_range = counts >= _MIN_USUAL
     lows = np.where(has_range, first - reach, -np.inf)
     highs = np.where(has_range, third + reach, np.inf)
@@ -349,8 +349,8 @@ def _count_left_out(rows: pa.Table, pane: Pane) -> pa.Table:
         [("ts", "max"), ("due", "max"), ("ts", "count"), ("value", "max"), ("value", "min")]
     )
     greatest = _left_out(rows, found, found["value_max"], found["ts_count"])
-    nobody = pa.repeat(pa.scalar(0, pa.int64()), found.num_rows)
-    return pa.concat_tables([greatest, _left_out(rows, found, found["value_min"], nobody)])
+    none_seen = pa.repeat(pa.scalar(0, pa.int64()), found.num_rows)
+    return pa.concat_tables([greatest, _left_out(rows, found, found["value_min"], none_seen)])
 
 
 def _left_out(

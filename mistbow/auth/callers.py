@@ -17,7 +17,6 @@ ServiceScope = Literal["append", "replicate", "order", "announce", "join", "adop
 
 Scope = TokenScope | ServiceScope
 SCOPES: frozenset[TokenScope] = frozenset(get_args(TokenScope))
-SERVICE_SCOPES: frozenset[ServiceScope] = frozenset(get_args(ServiceScope))
 
 SERVICES_ONLY: frozenset[Scope] = frozenset({"announce", "join", "adopt"})
 """The scopes of services and the fog's token only: services contact addresses in such requests."""

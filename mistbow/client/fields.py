@@ -7,6 +7,11 @@ from msgspec import Meta
 MAX_TIMESTAMP_MS = 253_402_300_799_999
 """The end of the year 9999, the greatest timestamp (ms) that the agent accepts."""
 
+MAX_RETAIN_MS = 4 * 366 * 86_400_000
+"""The longest period (ms) for which a retention lease retains rows: a window, its offset and EVERY
+last 366 days each.
+"""
+
 _FINITE = Meta(ge=-1.7976931348623157e308, le=1.7976931348623157e308)
 Id = Annotated[str, Meta(min_length=1, max_length=512)]
 Text = Annotated[str, Meta(max_length=4096)]

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_IDENTITY = ["insight", "key", "ts"]
+RESULT_IDENTITY = ["insight", "key", "ts"]
+"""The columns that identify a result; its revisions have equal values in these columns."""
 
 
 def latest_revisions(rows: pa.Table) -> pa.Table:
@@ -18,10 +19,10 @@ def latest_revisions(rows: pa.Table) -> pa.Table:
     the returned rows are in the order of time, insight and key.
     """
     numbered = rows.append_column("position", pa.array(range(rows.num_rows), pa.int64()))
-    best = numbered.select([*_IDENTITY, "revision", "position"]).sort_by(
+    best = numbered.select([*RESULT_IDENTITY, "revision", "position"]).sort_by(
         [("revision", "descending"), ("position", "ascending")]
     )
-    first = best.group_by(_IDENTITY, use_threads=False).aggregate([("position", "first")])
+    first = best.group_by(RESULT_IDENTITY, use_threads=False).aggregate([("position", "first")])
     latest = rows.take(first["position_first"])
     return latest.sort_by([("ts", "ascending"), ("insight", "ascending"), ("key", "ascending")])
 

@@ -12,11 +12,11 @@ from mistbow.http.parameters import only_parameters
 from mistbow.openapi import raises
 from mistbow.streams.wire import MAX_INT64
 from storage_agent.agent.agent import Agent
+from storage_agent.http.accept import LINES
 from storage_agent.http.responses import json_response
 from storage_agent.membership.proxy import proxied_router
 
 PART = "application/octet-stream"
-LINES = "application/x-ndjson"
 
 
 def backups_routes(agent: Agent) -> APIRouter:

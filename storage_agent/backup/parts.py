@@ -6,7 +6,6 @@ and are late or not as before. A second batch, if any, contains the future point
 """
 
 import asyncio
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -23,7 +22,6 @@ from storage_agent.streams.runs import Int64s, SegmentTable
 from storage_agent.streams.segments import AppendResult, empty_batch
 
 _HEADER = b"mistbow.part"
-_IPC = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _POSITION = pa.field(runs.POSITION, pa.int64(), nullable=False)
 _MAX_SEGMENTS = 256
 _MAX_ROWS = 2**16
@@ -139,12 +137,10 @@ def encode_part(part: Part) -> bytes:
     """Encode a part as an Arrow IPC stream."""
     header = msgspec.json.encode(part.header)
     schema = pa.schema([*part.rows.schema, _POSITION], metadata={_HEADER: header})
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, schema, options=_IPC) as writer:
-        writer.write_batch(_positioned(part.rows, part.positions, schema))
-        if count := part.future_points.num_rows:
-            writer.write_batch(_positioned(part.future_points, np.full(count, -1), schema))
-    return sink.getvalue()
+    batches = [_positioned(part.rows, part.positions, schema)]
+    if count := part.future_points.num_rows:
+        batches.append(_positioned(part.future_points, np.full(count, -1), schema))
+    return runs.encode_rows(batches, schema)
 
 
 def decode_part(data: bytes) -> Part:

@@ -30,7 +30,7 @@ from storage_agent.streams import runs
 from storage_agent.streams.index import time_range
 from storage_agent.streams.manifest import Manifest, Tombstone, manifest_key
 from storage_agent.streams.runs import Run
-from storage_agent.streams.segment_store import SegmentStore
+from storage_agent.streams.segment_store import FUTURE_POINTS, SEGMENT_TABLE, SegmentStore
 from storage_agent.streams.segments import Segment, SegmentHeader, empty_batch, encode_segment
 from storage_agent.streams.state import State, state_key
 from storage_agent.streams.stream_record import (
@@ -254,8 +254,8 @@ def _values(part: Part, schema: pa.Schema) -> Iterator[tuple[str, bytes]]:
         rows = runs.append_position_deltas(part.rows, part.positions)
         yield "0", runs.encode_rows([rows], rows.schema)
     if part.future_points.num_rows:
-        yield "ahead", runs.encode_rows([part.future_points], schema)
-    yield "commits", part.header.segments
+        yield FUTURE_POINTS, runs.encode_rows([part.future_points], schema)
+    yield SEGMENT_TABLE, part.header.segments
 
 
 def _block_count(part: Part, schema: pa.Schema) -> int:

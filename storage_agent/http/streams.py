@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta
 
-from mistbow.client.fields import MAX_TIMESTAMP_MS, Count, Id
+from mistbow.client.fields import MAX_RETAIN_MS, MAX_TIMESTAMP_MS, Count, Id
 from mistbow.errors import InvalidRequestError, TooLargeError
 from mistbow.streams.arrow_messages import is_compressed
 from mistbow.streams.wire import MEDIA_TYPE, Chunk, ChunkEncoder
@@ -19,9 +19,6 @@ from storage_agent.http.decode import invalid_field
 
 _MAX_ROWS = 1_000_000
 _PART_BYTES = 256 * 2**10
-_MAX_RETAIN_MS = 4 * 366 * 86_400_000
-"""The longest period (ms) of retention: a window, its offset and EVERY last 366 days each."""
-
 _MAX_LEASE_MS = 366 * 86_400_000
 
 _SERVICE_STREAMS = (
@@ -52,7 +49,7 @@ class RetentionLeaseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """
 
     holder: Id
-    keep_ms: Annotated[int, Meta(ge=1, le=_MAX_RETAIN_MS)]
+    keep_ms: Annotated[int, Meta(ge=1, le=MAX_RETAIN_MS)]
     for_ms: Annotated[int, Meta(ge=1, le=_MAX_LEASE_MS)]
     metrics: Annotated[tuple[Id, ...], Meta(max_length=1000)] = ()
 

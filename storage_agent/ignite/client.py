@@ -213,10 +213,7 @@ class IgniteClient:
 
     async def check_content(self) -> None:
         """Raise ``UnavailableError`` if Ignite lacks an expected key, or does not answer."""
-        connection = self._connection
-        if connection is None:
-            raise UnavailableError("Ignite is unavailable", hint="Try again in a moment.")
-        client = connection.client
+        client = self._require_connection().client
         await self._call(lambda _: self._check(client))
 
     async def retry(self, operation: Callable[[], Awaitable[T]], seconds: float) -> T:
@@ -280,9 +277,7 @@ class IgniteClient:
 
     async def query(self, sql: str) -> list[list[Any]]:
         """Return the rows of an SQL query over Ignite's system views."""
-        connection = self._connection
-        if connection is None:
-            raise UnavailableError("Ignite is unavailable", hint="Try again in a moment.")
+        connection = self._require_connection()
 
         async def collect(_: Mapping[str, Any]) -> list[list[Any]]:
             async with connection.client.sql(sql) as cursor:
@@ -302,9 +297,7 @@ class IgniteClient:
     async def _call(
         self, operation: Callable[[Mapping[str, Any]], Awaitable[T]], seconds: float = _CALL_S
     ) -> T:
-        connection = self._connection
-        if connection is None:
-            raise UnavailableError("Ignite is unavailable", hint="Try again in a moment.")
+        connection = self._require_connection()
         try:
             async with asyncio.timeout(seconds):
                 return await operation(connection.caches)
@@ -314,6 +307,12 @@ class IgniteClient:
             raise UnavailableError(
                 "Ignite is unavailable", hint="Try again in a moment."
             ) from error
+
+    def _require_connection(self) -> _Connection:
+        """Return the connection; raises ``UnavailableError`` without a connection."""
+        if self._connection is None:
+            raise UnavailableError("Ignite is unavailable", hint="Try again in a moment.")
+        return self._connection
 
     def _discard(self, connection: _Connection) -> None:
         if self._connection is connection:

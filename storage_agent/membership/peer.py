@@ -20,7 +20,7 @@ class Peer:
     ``detector``: detects from the answers to heartbeats whether the peer has failed. ``instance``:
     the id of the peer's process; None before the first answer. ``address``: the address at which
     the peer answers; None while the peer does not answer. ``answered_at``: the time of the last
-    answer (ms since the epoch). ``reaches``: the sites to which the peer has direct links,
+    answer (ms since the epoch). ``linked_sites``: the sites to which the peer has direct links,
     according to its last reports; empty for peers that are not linked. ``reach``: the sites at
     which the peer has rights, as its identity proves; None: all sites, or the peer has no identity.
     ``suspected``: whether the peer has stopped answering, but is not considered dead yet.
@@ -41,7 +41,7 @@ class Peer:
     instance: str | None = None
     address: str | None = None
     answered_at: int | None = None
-    reaches: frozenset[str] = frozenset()
+    linked_sites: frozenset[str] = frozenset()
     reach: frozenset[str] | None = None
     suspected: bool = False
     samples: deque[float] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
@@ -61,7 +61,7 @@ class Peer:
 
         A stolen peer may report any link.
         """
-        return self.reaches if self.reach is None else self.reaches & self.reach
+        return self.linked_sites if self.reach is None else self.linked_sites & self.reach
 
     @property
     def loss(self) -> float | None:

@@ -4,7 +4,7 @@ from itertools import islice, takewhile
 
 from storage_agent.membership.heartbeat import PeerReport
 
-MAX_NEWS = 32
+MAX_CHANGES = 32
 """The maximum number of reports for a peer that does not request all of them."""
 
 
@@ -36,7 +36,7 @@ class PeerReports:
         """Return the reports that changed after a version, the newest first, and this version.
 
         The returned version is 0 if these are all reports: the receiver has none, or has one that
-        was removed. ``wants_all``: False: return at most ``MAX_NEWS`` changes, and none to a
+        was removed. ``wants_all``: False: return at most ``MAX_CHANGES`` changes, and none to a
         receiver without reports. If changes are omitted, the returned version is the present one: a
         receiver that needs all changes then ignores them.
         """
@@ -45,10 +45,10 @@ class PeerReports:
         newer = (report for _, report in changed)
         if wants_all:
             return since, tuple(newer)
-        news = tuple(islice(newer, MAX_NEWS + 1)) if since else ()
-        if since and len(news) <= MAX_NEWS:
-            return since, news
-        return self.version, news[:MAX_NEWS]
+        changes = tuple(islice(newer, MAX_CHANGES + 1)) if since else ()
+        if since and len(changes) <= MAX_CHANGES:
+            return since, changes
+        return self.version, changes[:MAX_CHANGES]
 
 
 def _key(report: PeerReport) -> tuple[str, str, bool]:

@@ -187,10 +187,10 @@ class Peers:
             self._linked = select_links(self._own.site, latencies, self._linked)
         for peer in self._peers.values():
             is_linked = self._is_linked(peer)
-            if not is_linked and peer.reaches:
-                peer.reaches = frozenset()
+            if not is_linked and peer.linked_sites:
+                peer.linked_sites = frozenset()
                 self._signal_change()
-            elif is_linked and not peer.reaches:
+            elif is_linked and not peer.linked_sites:
                 peer.version = 0
 
     def reachable(self, site: str) -> bool:
@@ -367,7 +367,7 @@ class Peers:
         log.info("peer_unreachable", site=peer.site, address=peer.address, reason=reason)
         peer.address, peer.suspected = None, True
         peer.losses += 1
-        peer.reaches = frozenset()
+        peer.linked_sites = frozenset()
         peer.version = 0
         self._report(peer)
         self._signal_change()
@@ -403,9 +403,9 @@ class Peers:
             return
         reached = {report.site for report in heartbeat.peers if report.reached}
         lost = {report.site for report in heartbeat.peers} - reached
-        former = peer.reaches if heartbeat.since else frozenset[str]()
+        former = peer.linked_sites if heartbeat.since else frozenset[str]()
         before = peer.proxied_sites
-        peer.reaches = (former - lost) | reached
+        peer.linked_sites = (former - lost) | reached
         if peer.proxied_sites != before:
             self._signal_change()
 

@@ -22,6 +22,7 @@ from storage_agent.promql.querier import Querier, Sources
 from storage_agent.series import Metadata, Series
 from storage_agent.settings import AgentSettings
 from storage_agent.streams import subscription
+from storage_agent.streams.columns import dictionary_encode
 from storage_agent.streams.manifest import Manifest
 from storage_agent.streams.streams import Stream
 from storage_agent.timeseries.points import node_attributes
@@ -207,7 +208,7 @@ class _LabelCache:
 
 def _pairs(rows: pa.RecordBatch, columns: Sequence[str]) -> list[_Pair]:
     """Return the distinct pairs of values in two text columns."""
-    first, second = (_dictionary_encode(rows[name]) for name in columns)
+    first, second = (dictionary_encode(rows[name]) for name in columns)
     if not rows.num_rows:
         return []
     width = len(second.dictionary)
@@ -216,7 +217,3 @@ def _pairs(rows: pa.RecordBatch, columns: Sequence[str]) -> list[_Pair]:
     firsts = first.dictionary.take(pa.array(distinct // width)).to_pylist()
     seconds = second.dictionary.take(pa.array(distinct % width)).to_pylist()
     return list(zip(firsts, seconds, strict=True))
-
-
-def _dictionary_encode(column: pa.Array) -> pa.DictionaryArray:
-    return column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()

@@ -12,10 +12,11 @@ from storage_agent.streams.streams import REPLICA_PREFIX
 MAX_COPIES = 200
 """The maximum number of copies that a site requests, and that a target accepts from one source."""
 
+RESTRICTIONS_DECODER = msgspec.json.Decoder(tuple[Restriction, ...])
+
 _COPIES = msgspec.json.Decoder(tuple[Copy, ...])
 _REPLICAS = msgspec.json.Decoder(tuple[ReplicaFact, ...])
 _HEALTH = msgspec.json.Decoder(Health)
-_RESTRICTIONS = msgspec.json.Decoder(tuple[Restriction, ...])
 
 
 def copies_of(facts: Facts) -> tuple[Copy, ...]:
@@ -44,7 +45,7 @@ def health_of(facts: Facts) -> Health | None:
 
 def restrictions_of(facts: Facts) -> tuple[Restriction, ...]:
     """Return the restrictions that users declared through a site's API."""
-    return _RESTRICTIONS.decode(facts.get(RESTRICTIONS, "[]"))
+    return RESTRICTIONS_DECODER.decode(facts.get(RESTRICTIONS, "[]"))
 
 
 def replaces(new: Copy, old: Copy) -> bool:

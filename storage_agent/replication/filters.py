@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from mistbow.client.operation_model import SeriesFilter
 from storage_agent.series import Metadata, series_of
-from storage_agent.streams.columns import is_in
+from storage_agent.streams.columns import dictionary_encode, is_in
 from storage_agent.timeseries.catalogue import Catalogue
 
 EVERYTHING = SeriesFilter()
@@ -100,7 +100,7 @@ def _match_groups(rows: pa.RecordBatch, groups: tuple[str, ...], catalogue: Cata
     The groups of a point are its attribute ``group`` and the group of its series.
     """
     named = _match_labels(rows["attributes"], {"group": groups})
-    metric, entity = (_dictionary(rows[name]) for name in ("metric", "entity"))
+    metric, entity = (dictionary_encode(rows[name]) for name in ("metric", "entity"))
     width = max(1, len(entity.dictionary))
     codes = metric.indices.to_numpy().astype(np.int64) * width + entity.indices.to_numpy()
     distinct, inverse = np.unique(codes, return_inverse=True)
@@ -110,10 +110,6 @@ def _match_groups(rows: pa.RecordBatch, groups: tuple[str, ...], catalogue: Cata
     return pc.or_(named, pa.array(np.array(members, np.bool_)[inverse]))
 
 
-def _dictionary(column: pa.Array) -> pa.DictionaryArray:
-    return column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
-
-
 @lru_cache(maxsize=10_000)
 def _is_member(description: bytes | None, groups: tuple[str, ...]) -> bool:
     return description is not None and msgspec.json.decode(description).get("group") in groups
@@ -121,7 +117,7 @@ def _is_member(description: bytes | None, groups: tuple[str, ...]) -> bool:
 
 def _match_labels(column: pa.Array, labels: Mapping[str, tuple[str, ...]]) -> pa.Array:
     # Each distinct text is decoded once, however many rows have it.
-    texts = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+    texts = dictionary_encode(column)
     matches = [_has_labels(text, labels) for text in texts.dictionary.to_pylist()]
     return pa.array(matches, pa.bool_()).take(texts.indices)
 

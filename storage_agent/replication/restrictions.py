@@ -2,16 +2,12 @@
 
 from collections.abc import Iterable
 
-import msgspec
-
 from mistbow.client.operation_model import Restriction, SeriesFilter
 from mistbow.errors import InvalidRequestError
 from storage_agent.http.decode import decode_body
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.facts import RESTRICTIONS, site_fact
-from storage_agent.replication.facts import restrictions_of
-
-_RESTRICTIONS = msgspec.json.Decoder(tuple[Restriction, ...])
+from storage_agent.replication.facts import RESTRICTIONS_DECODER, restrictions_of
 
 
 class SiteRestrictions:
@@ -72,7 +68,7 @@ def parse_restrictions(text: bytes) -> tuple[Restriction, ...]:
     Raises ``InvalidRequestError``, which names the invalid item.
     """
     try:
-        return decode_body(_RESTRICTIONS, text)
+        return decode_body(RESTRICTIONS_DECODER, text)
     except InvalidRequestError as error:
         raise InvalidRequestError(
             f"restrictions: {error.message}",

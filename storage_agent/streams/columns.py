@@ -28,6 +28,11 @@ def as_list(column: pa.Array) -> list[Any]:
     return values
 
 
+def dictionary_encode(column: pa.Array) -> pa.DictionaryArray:
+    """Return a column as a dictionary-encoded column; a column that is one is returned as it is."""
+    return column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+
+
 def is_in(column: pa.Array, values: pa.Array) -> pa.Array:
     """Return a mask that is True for each row whose value in the column is one of ``values``."""
     if not isinstance(column, pa.DictionaryArray):
@@ -130,8 +135,7 @@ class KeyMatcher:
 
     def _find(self, number: int, column: pa.Array) -> Int64s:
         """Return, for each row, the number of its value in a column of the keys; -1: none."""
-        if not isinstance(column, pa.DictionaryArray):
-            column = column.dictionary_encode()
+        column = dictionary_encode(column)
         words, dictionary = self._words[number], column.dictionary
         if len(words) > len(dictionary):
             # Arrow would make a table of all words for each call.

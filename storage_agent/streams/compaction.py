@@ -26,6 +26,7 @@ from storage_agent.streams.index import EARLIEST, LATEST, Index, IndexEntry, tim
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.manifest import Garbage, Manifest
 from storage_agent.streams.runs import Run, SegmentTable
+from storage_agent.streams.segment_store import FUTURE_POINTS, SEGMENT_TABLE
 from storage_agent.streams.segments import AppendResult, Segment, empty_batch
 
 SEGMENTS_PER_RUN = 256
@@ -73,15 +74,15 @@ def next_compaction(index: Index, levels: Sequence[int], limit: int) -> Compacti
 
 def _segments_to_merge(index: Index, begin: int, limit: int) -> Compaction | None:
     rows = size = 0
-    for position in range(begin, len(index) - 1):
-        entry = index[position]
+    for number in range(begin, len(index) - 1):
+        entry = index[number]
         if entry.next > limit:
             return None
         rows += entry.rows
         size += entry.bytes
-        full = size > MAX_BYTES and position > begin
-        if full or rows >= ROWS_PER_RUN or position - begin + 1 >= SEGMENTS_PER_RUN:
-            return Compaction(range(begin, position if full else position + 1), 1)
+        full = size > MAX_BYTES and number > begin
+        if full or rows >= ROWS_PER_RUN or number - begin + 1 >= SEGMENTS_PER_RUN:
+            return Compaction(range(begin, number if full else number + 1), 1)
     return None
 
 
@@ -107,14 +108,14 @@ def _fitting(index: Index, begin: int, end: int) -> range | None:
     while end - begin > 1:
         rows = segments = size = 0
         stop = begin
-        for position in range(begin, min(end, begin + FAN_IN)):
-            entry = index[position]
+        for number in range(begin, min(end, begin + FAN_IN)):
+            entry = index[number]
             rows += entry.rows
             segments += entry.segments
             size += entry.bytes
             if rows > MAX_ROWS or segments > _MAX_SEGMENTS or size > MAX_BYTES:
                 break
-            stop = position + 1
+            stop = number + 1
         if stop - begin > 1:
             return range(begin, stop) if end - begin >= FAN_IN else None
         begin += 1
@@ -127,7 +128,7 @@ async def compact(log: StreamLog, compaction: Compaction, clock: Clock) -> None:
     Raises ``UnavailableError`` while Ignite is unavailable, and ``FencedError`` or
     ``ConflictError`` if another agent compacts the stream.
     """
-    entries = [log.index[position] for position in compaction.span]
+    entries = [log.index[number] for number in compaction.span]
     name = f"{entries[0].first}-{entries[-1].next}-{secrets.token_hex(4)}"
     rows = sum(entry.rows for entry in entries)
     # Never fewer than before: so each block of an earlier run is split into blocks of this one.
@@ -198,7 +199,7 @@ class _RunBuilder:
         table = replace(table, rows=counts)
         keys = self._recent_keys([keys for _, keys in parts], table)
         encoded = await asyncio.to_thread(runs.encode_segment_table, table, keys)
-        await self.log.store.put_run_value(self.log.key, self.name, "commits", encoded)
+        await self.log.store.put_run_value(self.log.key, self.name, SEGMENT_TABLE, encoded)
         first, last = self.entries[0], self.entries[-1]
         future_min_ts, future_max_ts = time_range(future_points)
         return Run(
@@ -244,7 +245,7 @@ class _RunBuilder:
         if not points.num_rows:
             return 0
         data = runs.encode_rows([points], self.log.schema)
-        await self.log.store.put_run_value(self.log.key, self.name, "ahead", data)
+        await self.log.store.put_run_value(self.log.key, self.name, FUTURE_POINTS, data)
         return len(data)
 
     async def _put_blocks(self, segments: SegmentTable) -> tuple[runs.Int64s, int]:

@@ -25,8 +25,8 @@ class FuturePoints:
 
     def recover(self, index: Index) -> None:
         """Add those segments and runs of an index that contain future points."""
-        for position in range(len(index)):
-            self._add_entry(index[position])
+        for number in range(len(index)):
+            self._add_entry(index[number])
 
     def apply(self, segment: Segment, entry: IndexEntry) -> None:
         """Update the time ranges for a segment, which may contain or release future points."""

@@ -99,8 +99,8 @@ class Index:
     def __len__(self) -> int:
         return len(self._top)
 
-    def __getitem__(self, position: int) -> IndexEntry:
-        return IndexEntry(*[column[position] for column in self._columns.values()])
+    def __getitem__(self, number: int) -> IndexEntry:
+        return IndexEntry(*[column[number] for column in self._columns.values()])
 
     @property
     def head(self) -> int:
@@ -121,8 +121,8 @@ class Index:
 
     def replace(self, span: range, entry: IndexEntry) -> None:
         """Replace the entries with the numbers ``span`` with ``entry``, the run made from them."""
-        for position in span:
-            self._count(self[position], -1)
+        for number in span:
+            self._count(self[number], -1)
         self._count(entry, 1)
         part = slice(span.start, span.stop)
         for name in _COLUMNS:
@@ -132,8 +132,8 @@ class Index:
 
     def drop(self, count: int) -> None:
         """Remove the first ``count`` entries."""
-        for position in range(count):
-            self._count(self[position], -1)
+        for number in range(count):
+            self._count(self[number], -1)
         for column in (*self._columns.values(), self._top):
             del column[:count]
 
@@ -180,7 +180,7 @@ class Index:
     def overlapping(self, start: int, end: int) -> list[IndexEntry]:
         """Return the entries that may have rows with ``start <= ts <= end``."""
         later = range(bisect_left(self._top, start), len(self))
-        return [self[position] for position in self.matching(later, start, end)]
+        return [self[number] for number in self.matching(later, start, end)]
 
     def span(self, start: int, stop: int) -> range:
         """Return the numbers of the entries that contain the positions from ``start`` to ``stop``.

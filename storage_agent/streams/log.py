@@ -27,7 +27,7 @@ from storage_agent.streams.runs import (
     merge_blocks,
     split_position_deltas,
 )
-from storage_agent.streams.segment_store import SegmentStore
+from storage_agent.streams.segment_store import FUTURE_POINTS, SegmentStore
 from storage_agent.streams.segments import Segment, empty_batch
 from storage_agent.streams.shared_reads import SharedReads
 from storage_agent.streams.state import RetentionLeases, StateCell
@@ -353,7 +353,7 @@ class StreamLog:
     async def _future_points_of(self, run: Run) -> pa.RecordBatch:
         if run.future_max_ts < run.future_min_ts:
             return empty_batch(self.schema)
-        return await self.store.rows(self.key, run.id, "ahead")
+        return await self.store.rows(self.key, run.id, FUTURE_POINTS)
 
     def _changed(self) -> UnavailableError:
         return UnavailableError(
@@ -414,13 +414,13 @@ class StreamLog:
 
     def forget_run(self, name: str) -> None:
         """Forget a run whose data was removed; reads of the run then raise ``UnavailableError``."""
-        for place, run in list(self.runs.items()):
+        for span, run in list(self.runs.items()):
             if run.id == name:
-                del self.runs[place]
+                del self.runs[span]
 
     def drop_entries(self, count: int) -> None:
         """Remove the first ``count`` entries from the index, after the entries were evicted."""
-        firsts = [self.index[position].first for position in range(count)]
+        firsts = [self.index[number].first for number in range(count)]
         self.index.drop(count)
         self.future_points.forget(firsts)
 
@@ -445,7 +445,7 @@ class StreamLog:
             if known is not None and known.id == run.id:
                 continue
             begin, end = self.index.find(run.first), self.index.find(run.next)
-            entries = [self.index[position] for position in range(begin, end)]
+            entries = [self.index[number] for number in range(begin, end)]
             if not entries or (entries[0].first, entries[-1].next) != (run.first, run.next):
                 raise ConflictError(f"another agent has compacted the stream {self.name}")
             self.install_run(range(begin, end), entries, run)

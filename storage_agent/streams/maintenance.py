@@ -176,9 +176,9 @@ class Maintenance:
             return None
         if len(_of_segments(each)) > _MAX_TOMBSTONES and (tail := _tail(each)):
             return Compaction(tail, 1)
-        for position, run in enumerate(runs):
+        for number, run in enumerate(runs):
             if _overlapping(each.tombstones, run) is not None:
-                return Compaction(range(position, position + 1), run.level)
+                return Compaction(range(number, number + 1), run.level)
         return None
 
     async def _drop_tombstones(self, each: StreamLog) -> None:
@@ -206,7 +206,7 @@ class Maintenance:
     async def _evict(self, each: StreamLog, entries: int) -> None:
         if not entries:
             return
-        evicted = [each.index[position] for position in range(entries)]
+        evicted = [each.index[number] for number in range(entries)]
         garbage = Garbage(
             since=self._clock(),
             segments=tuple(e.first for e in evicted if not e.blocks and not is_claim(e)),
@@ -330,7 +330,7 @@ async def _needed_by_segments(each: StreamLog) -> set[int]:
         return {d.id for d in tombstones}
     needed: set[int] = set()
     indexed = Tombstones(tombstones)
-    for segment in await each.segments([each.index[position] for position in behind]):
+    for segment in await each.segments([each.index[number] for number in behind]):
         batches = [segment.rows, segment.future_points]
         needed |= await asyncio.to_thread(indexed.needed_by, batches, segment.header.first)
     return needed
@@ -365,11 +365,11 @@ def _count_expired(each: StreamLog) -> int:
     return entries
 
 
-def _can_drop(each: StreamLog, position: int = 0) -> bool:
-    """Return whether the index entry with the number ``position`` may be evicted.
+def _can_drop(each: StreamLog, number: int = 0) -> bool:
+    """Return whether the index entry with this number may be evicted.
 
     The last entry may not be evicted, nor may an entry whose segments a consumer still needs.
     """
-    if position >= len(each.index) - 1:
+    if number >= len(each.index) - 1:
         return False
-    return each.index[position].next <= each.compaction_limit()
+    return each.index[number].next <= each.compaction_limit()

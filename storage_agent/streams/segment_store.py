@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from cachetools import LRUCache
@@ -29,8 +29,18 @@ _INLINE_BYTES = 64 * 2**10
 Larger values are decoded in a thread.
 """
 
-Decode = Callable[[bytes], Any]
-Size = Callable[[Any], int]
+SEGMENT_TABLE = "commits"
+"""The name of the stored segment table of a run, in place of the number of a block."""
+
+FUTURE_POINTS = "ahead"
+"""The name of the stored future points of a run, in place of the number of a block."""
+
+_TABLE_BYTES = 7 * 8
+"""The size (bytes) of a segment in a segment table: seven integers."""
+
+T = TypeVar("T")
+Decode = Callable[[bytes], T]
+Size = Callable[[T], int]
 
 
 class SegmentStore:
@@ -94,19 +104,14 @@ class SegmentStore:
         The keys are returned as key -> result of the append. Raises ``UnavailableError`` if the run
         was removed.
         """
-        key = _run_key(stream, run, "commits")
-        [found] = await self._load_all(
-            [key], runs.decode_segment_table, lambda decoded: len(decoded[0]) * 56
-        )
-        loaded: tuple[SegmentTable, dict[str, AppendResult]] = found
-        return loaded
+        key = _run_key(stream, run, SEGMENT_TABLE)
+        [found] = await self._load_all([key], runs.decode_segment_table, _table_size)
+        return found
 
     async def segment_positions(self, stream: str, run: str) -> list[int]:
         """Return the first positions of the segments in a run; empty list: the run was removed."""
-        key = _run_key(stream, run, "commits")
-        found = await self._load(
-            [key], runs.decode_segment_table, lambda decoded: len(decoded[0]) * 56
-        )
+        key = _run_key(stream, run, SEGMENT_TABLE)
+        found = await self._load([key], runs.decode_segment_table, _table_size)
         return list(found[key][0].first.tolist()) if found else []
 
     async def blocks(self, stream: str, blocks: Iterable[tuple[str, int]]) -> list[pa.Table]:
@@ -121,7 +126,7 @@ class SegmentStore:
     async def rows(self, stream: str, run: str, name: str = "0") -> pa.RecordBatch:
         """Return the rows of a run that is sorted by position, or the future points of any run.
 
-        ``name``: ``0`` for the rows, ``ahead`` for the future points.
+        ``name``: ``0`` for the rows, ``FUTURE_POINTS`` for the future points.
         """
         key = _run_key(stream, run, name)
         [found] = await self._load_all([key], runs.decode_rows, lambda batch: int(batch.nbytes))
@@ -130,14 +135,13 @@ class SegmentStore:
     async def put_run_value(self, stream: str, run: str, name: str, data: bytes) -> None:
         """Store one value of a run: a block, its segment table, or its future points.
 
-        ``name``: the number of a block, ``commits`` (the segment table) or ``ahead`` (future
-        points).
+        ``name``: the number of a block, ``SEGMENT_TABLE`` or ``FUTURE_POINTS``.
         """
         await self.ignite.put(HISTORICAL, _run_key(stream, run, name), data)
 
     async def remove_run(self, stream: str, run: str, blocks: int) -> None:
         """Remove a run of ``blocks`` blocks, with its segment table and its future points."""
-        names = [*map(str, range(blocks)), "commits", "ahead"]
+        names = [*map(str, range(blocks)), SEGMENT_TABLE, FUTURE_POINTS]
         await self._remove([_run_key(stream, run, name) for name in names])
 
     async def remove_segments(self, stream: str, firsts: Sequence[int]) -> None:
@@ -151,14 +155,16 @@ class SegmentStore:
             for key in batch:
                 self._cache.pop(key, None)
 
-    async def _load(self, keys: Sequence[str], decode: Decode, size: Size) -> dict[str, Any]:
+    async def _load(self, keys: Sequence[str], decode: Decode[T], size: Size[T]) -> dict[str, T]:
         # Found once: a value may leave the cache while Ignite answers.
-        found = {key: value for key in keys if (value := self.cached(key)) is not None}
+        found: dict[str, T] = {
+            key: value for key in keys if (value := self.cached(key)) is not None
+        }
         missing = [key for key in keys if key not in found]
         if not missing:
             return found
 
-        async def begin() -> dict[str, Any]:
+        async def begin() -> dict[str, T]:
             read = await _decode(await self.ignite.get_all(HISTORICAL, missing), decode)
             for key, value in read.items():
                 self.cache(key, value, size(value))
@@ -172,7 +178,7 @@ class SegmentStore:
             read = await begin()
         return found | read
 
-    async def _load_all(self, keys: Sequence[str], decode: Decode, size: Size) -> list[Any]:
+    async def _load_all(self, keys: Sequence[str], decode: Decode[T], size: Size[T]) -> list[T]:
         found = await self._load(keys, decode, size)
         if len(found) < len(keys):
             raise UnavailableError(
@@ -181,8 +187,8 @@ class SegmentStore:
         return [found[key] for key in keys]
 
 
-async def _decode(stored: dict[str, bytes], decode: Decode) -> dict[str, Any]:
-    def work() -> dict[str, Any]:
+async def _decode(stored: dict[str, bytes], decode: Decode[T]) -> dict[str, T]:
+    def work() -> dict[str, T]:
         return {key: _decode_one(key, data, decode) for key, data in stored.items()}
 
     if sum(map(len, stored.values())) <= _INLINE_BYTES:
@@ -190,11 +196,16 @@ async def _decode(stored: dict[str, bytes], decode: Decode) -> dict[str, Any]:
     return await asyncio.to_thread(work)
 
 
-def _decode_one(key: str, data: bytes, decode: Decode) -> Any:
+def _decode_one(key: str, data: bytes, decode: Decode[T]) -> T:
     try:
         return decode(data)
     except MistbowError as error:
         raise MistbowError(f"{error.message}: {key}", details=error.details) from error
+
+
+def _table_size(decoded: tuple[SegmentTable, dict[str, AppendResult]]) -> int:
+    """Return the size (bytes) of a segment table in memory, without its idempotency keys."""
+    return len(decoded[0]) * _TABLE_BYTES
 
 
 def _run_key(stream: str, run: str, name: str) -> str:

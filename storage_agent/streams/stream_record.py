@@ -24,9 +24,9 @@ class StreamRecord(msgspec.Struct, frozen=True):
     dropped: bool = False
 
 
-def new_record(schema: pa.Schema, incarnation: int = 0) -> StreamRecord:
+def new_record(schema: pa.Schema) -> StreamRecord:
     """Return the description of a stream with a schema."""
-    return StreamRecord(schema.remove_metadata().serialize().to_pybytes(), incarnation)
+    return StreamRecord(schema.remove_metadata().serialize().to_pybytes())
 
 
 def schema_of(record: StreamRecord) -> pa.Schema:

@@ -388,7 +388,7 @@ class Streams:
 def _last_keys(log: StreamLog) -> list[str]:
     """Return the Ignite keys of a log's last segments, which are stored in several partitions."""
     last = range(max(0, len(log.index) - _LAST_SEGMENTS), len(log.index))
-    entries = (log.index[position] for position in last)
+    entries = (log.index[number] for number in last)
     return [segment_key(log.key, entry.first) for entry in entries if not entry.blocks]
 
 

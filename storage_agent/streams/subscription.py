@@ -286,8 +286,8 @@ def _next_entries(
     span = index.span(selector.begin(index, start), stop)[:_SCAN_ENTRIES]
     entries: list[IndexEntry] = []
     rows = 0
-    for position in selector.matching(index, span):
-        entry = index[position]
+    for number in selector.matching(index, span):
+        entry = index[number]
         full = len(entries) >= _CHUNK_SEGMENTS or rows >= _CHUNK_ROWS
         if full or (entries and entry.blocks) or (entries and entries[0].blocks):
             return entries, entries[-1].next

@@ -45,10 +45,17 @@ TICK_S = 0.25
 """The minimum time (s) between two moves of the frontier of an idle stream."""
 
 _COMMIT_S = 5.0
+"""The time (s) for which a write to Ignite is repeated while Ignite is unavailable."""
+
 _GROUP_S = 0.002
+"""The maximum time (s) for which an append waits for others, to be stored with them."""
+
 _COMMIT_ROWS = 20_000
 _COMMIT_BYTES = 4 * 2**20
+"""The number and the size (bytes) of rows from which further appends are in the next segment."""
+
 _QUEUED_ROWS = 400_000
+"""The number of waiting rows above which appends are rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +258,10 @@ class Writer:
                 await self._idle()
             except LostDataError:
                 pass  # the loss guard has logged it
+            except MistbowError as error:
+                log.warning("frontier_move_failed", stream=self._log.name, error=error.message)
             except Exception as error:
-                log.warning("frontier_move_failed", stream=self._log.name, error=repr(error))
+                log.error("frontier_move_failed", stream=self._log.name, exc_info=error)
 
     async def _idle(self) -> None:
         if not self._ignite.connected:

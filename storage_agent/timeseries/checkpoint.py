@@ -19,6 +19,7 @@ from mistbow.streams.json_numbers import from_json
 from mistbow.telemetry import get_logger
 from storage_agent.ignite.client import LATEST, METADATA, IgniteClient
 from storage_agent.series import SERIES_PREFIX, Series
+from storage_agent.streams import runs
 from storage_agent.streams.columns import as_list
 from storage_agent.timeseries.selection import SeriesSelection, description_of, used
 from storage_agent.timeseries.series_index import SeriesIndex
@@ -52,7 +53,6 @@ _DAMAGE = (pa.ArrowException, OSError, ValueError, LookupError, TypeError)
 
 _PARTS = b"parts"
 _LATEST = ("ts", "value", "created", "seen")
-_IPC = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _SCHEMA = pa.schema(
     [
         pa.field("metric", pa.dictionary(pa.int32(), pa.string())),
@@ -288,11 +288,8 @@ def _dictionary(texts: Sequence[Any], indices: Any, kind: pa.DataType) -> pa.Dic
 
 def _encode_rows(rows: pa.RecordBatch, parts: Sequence[str] = ()) -> bytes:
     """Encode rows of a block; ``parts``: if the block is divided, the keys of its parts."""
-    sink = pa.BufferOutputStream()
     schema = rows.schema.with_metadata({_PARTS: msgspec.json.encode(parts)})
-    with pa.ipc.new_stream(sink, schema, options=_IPC) as writer:
-        writer.write_batch(rows)
-    return bytes(sink.getvalue())
+    return runs.encode_rows([rows], schema)
 
 
 def _decode_rows(data: bytes) -> pa.RecordBatch:

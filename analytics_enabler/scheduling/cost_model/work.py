@@ -82,8 +82,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 def work_of(fragment: Fragment, series: AnySeries, rates: SeriesRates) -> Work:
     """Return the work of a fragment; ``series``: the series at all sites."""
-    sources = fragment.sources if isinstance(fragment, Merge) else (fragment.source,)
-    sites = {location.data_site for location in sources}
+    sites = {location.data_site for location in fragment.sources}
     here = SeriesIndex.of(series).at(sites)
     panes = fragment.panes if isinstance(fragment, Partial) else fragment.plan.panes
     appends = min(1000 / fragment.grain_ms, MAX_BATCHES_PER_S)

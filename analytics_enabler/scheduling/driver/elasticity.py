@@ -7,13 +7,14 @@ capacity, the fragments stay, and the worker sheds those of the lowest salience.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from analytics_enabler.scheduling.builtin.capacity import FreeCapacity
 from analytics_enabler.scheduling.builtin.eligibility import candidate_nodes, eligible_nodes
+from analytics_enabler.scheduling.driver.driver import NodesByJob
 from analytics_enabler.scheduling.model.jobs import Job, Placement, Task
 from analytics_enabler.scheduling.model.snapshot import Fog, Node
 from mistbow.clock import Clock
@@ -41,8 +42,6 @@ REASON_MS = 180_000
 
 TaskKey = tuple[str, str]
 """(job, task)"""
-
-NodesByJob = Mapping[str, Mapping[str, str]]
 
 CoresByTask = Mapping[TaskKey, float]
 """Task -> the cores that it demands."""
@@ -224,23 +223,28 @@ class Elasticity:
             is_blocked = self._blocked_until.get(key, 0) > now
             if excess <= 0 or key in moving or is_blocked or job.cap is not None:
                 continue
-            left = msgspec.structs.replace(task, avoided=(hot.name,))
-            target = next(
-                (
-                    name
-                    for name in eligible_nodes(left, fog)
-                    if name in allowed[job.id]
-                    and name not in self.hot_spots
-                    and _has_room(task, fog.by_name[name], free)
-                ),
-                None,
-            )
+            target = self._target(task, hot, fog, allowed[job.id], free)
             if target is None:
                 continue
             free.allocate(task, target)
             self._left[key] = (*self._left.get(key, ()), hot.name)
             self._reasons[key] = str(self.hot_spots[hot.name]), now + REASON_MS
             excess -= task.cores
+
+    def _target(
+        self, task: Task, hot: Node, fog: Fog, allowed: Collection[str], free: FreeCapacity
+    ) -> str | None:
+        """Return a node that can run a task of a hot spot; None: no node has free capacity.
+
+        ``allowed``: the nodes that the job of the task may use.
+        """
+        leaving = msgspec.structs.replace(task, avoided=(hot.name,))
+        for name in eligible_nodes(leaving, fog):
+            if name not in allowed or name in self.hot_spots:
+                continue
+            if _has_room(task, fog.by_name[name], free):
+                return name
+        return None
 
 
 def _used(cores: CoresByTask, current: NodesByJob) -> dict[str, float]:

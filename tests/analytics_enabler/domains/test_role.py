@@ -75,11 +75,11 @@ class Place:
             sites.append(Site(name=name, node=name, url=f"http://{name}", reachable=is_reachable))
         return Fabric(site="b", sites=tuple(sites))
 
-    async def run(self, seconds: float, obeyed: Lease | None = None) -> RoleState:
+    async def run(self, seconds: float, rival_lease: Lease | None = None) -> RoleState:
         """Update the role twice a second for some seconds; return the role."""
         for _ in range(round(seconds / _STEP_S)):
             self.now += _STEP_S
-            await self.role.rules(obeyed)
+            await self.role.update(rival_lease)
         return self.role.state
 
 
@@ -153,29 +153,29 @@ async def test_of_two_enablers_with_equal_leases_one_is_active_and_workers_obey_
     place = await active(6)
     place.others["a"] = Lease(6, 1), True
     # The other one will be the standby, because its site comes first.
-    assert await place.run(2 * GRACE_S, obeyed=Lease(6, 1)) is RoleState.ACTIVE
+    assert await place.run(2 * GRACE_S, rival_lease=Lease(6, 1)) is RoleState.ACTIVE
     assert place.copy.lease == Lease(6, 1)
     place.others["a"] = Lease(6, 1), False
-    assert await place.run(GRACE_S + 1, obeyed=Lease(6, 1)) is RoleState.ACTIVE
+    assert await place.run(GRACE_S + 1, rival_lease=Lease(6, 1)) is RoleState.ACTIVE
     assert place.copy.lease == Lease(7, 1)
 
 
 async def test_active_enabler_raises_its_lease_above_one_that_workers_obey() -> None:
     """The enabler of that lease is gone, and nobody announces it any more."""
     place = await active(5)
-    await place.run(GRACE_S - _STEP_S, obeyed=Lease(9, 3))
+    await place.run(GRACE_S - _STEP_S, rival_lease=Lease(9, 3))
     assert place.copy.lease == Lease(5, 1)
-    await place.run(2 * _STEP_S, obeyed=Lease(9, 3))
+    await place.run(2 * _STEP_S, rival_lease=Lease(9, 3))
     assert place.copy.lease == Lease(10, 1)
     # The worker has not had another order since.
-    await place.run(2 * GRACE_S, obeyed=Lease(9, 3))
+    await place.run(2 * GRACE_S, rival_lease=Lease(9, 3))
     assert place.copy.lease == Lease(10, 1)
 
 
 async def test_unreachable_enabler_may_be_the_one_that_workers_obey() -> None:
     place = await active(5)
     place.others["a"], place.unreachable = (Lease(6, 1), True), {"a"}
-    assert await place.run(3 * GRACE_S, obeyed=Lease(6, 1)) is RoleState.ACTIVE
+    assert await place.run(3 * GRACE_S, rival_lease=Lease(6, 1)) is RoleState.ACTIVE
     assert place.copy.lease == Lease(5, 1)
     place.unreachable = set()
     assert await place.run(1) is RoleState.STANDBY
@@ -185,28 +185,28 @@ async def test_unreachable_site_may_have_an_enabler_that_nobody_has_reported() -
     """The link was cut before the announcement of its enabler arrived."""
     place = await active(5)
     place.without_enabler = place.unreachable = {"a"}
-    await place.run(3 * GRACE_S, obeyed=Lease(6, 1))
+    await place.run(3 * GRACE_S, rival_lease=Lease(6, 1))
     assert place.copy.lease == Lease(5, 1)
     # Its announcement may arrive some time after the link is healed.
     place.unreachable = set()
-    await place.run(GRACE_S - _STEP_S, obeyed=Lease(6, 1))
+    await place.run(GRACE_S - _STEP_S, rival_lease=Lease(6, 1))
     assert place.copy.lease == Lease(5, 1)
-    await place.run(2 * _STEP_S, obeyed=Lease(6, 1))
+    await place.run(2 * _STEP_S, rival_lease=Lease(6, 1))
     assert place.copy.lease == Lease(7, 1)
 
 
 async def test_site_that_is_gone_delays_a_greater_lease_but_does_not_prevent_it() -> None:
     place = await active(5)
     place.without_enabler = place.unreachable = {"a"}
-    await place.run(SPLIT_S, obeyed=Lease(6, 1))
+    await place.run(SPLIT_S, rival_lease=Lease(6, 1))
     assert place.copy.lease == Lease(5, 1)
-    await place.run(2 * _STEP_S, obeyed=Lease(6, 1))
+    await place.run(2 * _STEP_S, rival_lease=Lease(6, 1))
     assert place.copy.lease == Lease(7, 1)
 
 
 async def test_refusals_that_end_raise_no_lease() -> None:
     place = await active(5)
     for _ in range(3):
-        await place.run(GRACE_S - 1, obeyed=Lease(9, 3))
+        await place.run(GRACE_S - 1, rival_lease=Lease(9, 3))
         await place.run(_STEP_S)
     assert place.copy.lease == Lease(5, 1)

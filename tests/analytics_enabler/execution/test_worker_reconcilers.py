@@ -193,10 +193,10 @@ async def test_lease_that_the_worker_obeys_is_known_while_it_refuses_orders() ->
     async with reconciler_of(client, ManualSeconds()) as reconciler:
         reconciler.set_desired(DesiredFragments({FRAGMENT.id: FRAGMENT}))
         await wait_for_calls(client, 4)
-        assert reconciler.obeyed == Lease(9, 3)
+        assert reconciler.rival_lease == Lease(9, 3)
         client.lease = None
         await wait_for_calls(client, 4)
-        assert reconciler.obeyed is None
+        assert reconciler.rival_lease is None
 
 
 @pytest.mark.integration  # it starts reconcilers, which call the worker

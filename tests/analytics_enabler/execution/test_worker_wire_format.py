@@ -59,9 +59,10 @@ def test_status_reports_progress_of_insight(
     eventually(lambda: worker.insights and status() == "starting")
     worker.frontier = enabler.show(deployment_id).insights[0].first_tick
     eventually(lambda: status() == "running")
-    troubles = {f"{deployment_id}/cpu_now/1": "1 value is missing: GAP 1.0: `compute` returned inf"}
-    worker.status_fields["all.fair"] = {"troubles": troubles}
-    lack = "cpu_now: 1 value is missing: GAP 1.0: `compute` returned inf"
+    failure = "1 value is missing: GAP 1.0: `compute` returned inf"
+    failures = {f"{deployment_id}/cpu_now/1": failure}
+    worker.status_fields["all.fair"] = {"operator_failures": failures}
+    lack = f"cpu_now: {failure}"
     eventually(lambda: enabler.show(deployment_id).error == lack)
     assert status() == "running"
     worker.status_fields.clear()

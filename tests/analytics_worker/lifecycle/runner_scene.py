@@ -76,6 +76,7 @@ class FakeQuery:
     failure: QueryFailure | None = None
     stops: int = 0
     stop_error: Exception | None = None
+    ended: bool = False
     begun: bool = True
     decided: int = 0
     counts: Counts = field(default_factory=lambda: Counts(batches=1))
@@ -96,6 +97,7 @@ class FakeQuery:
         self.lease.delete()
         if self.stop_error is not None:
             raise self.stop_error
+        self.ended = True
 
 
 @dataclass

@@ -148,12 +148,12 @@ def test_shed_fragment_continues_where_its_results_end(
     pool = scheduler.getPoolForName(pool_of(5)).get()
     assert (pool.weight(), pool.minShare()) == (6, 1)
     with running(spark, agent, urgent) as runner:
-        eventually(lambda: runner.done, timeout=60, what="it runs")
+        eventually(lambda: runner.frontier, timeout=60, what="it runs")
         # Its tasks run in the pool of its salience.
         eventually(lambda: not pool.schedulableQueue().isEmpty(), timeout=60, what="a task")
         runner.set_load(LoadStatus(shed_since=1))
         eventually(lambda: runner.status().queries == 0, timeout=60, what="it rests")
-        status, done = runner.status(), runner.done
+        status, done = runner.status(), runner.frontier
         assert (status.state, status.shed_since, done) == ("shed", 1, status.frontier)
         for batch in Traffic(metrics=("cpu",), entities=("a",), late_every=10**9).batches(2):
             agent.put(batch)
@@ -238,7 +238,7 @@ def test_coarser_version_takes_over_before_its_next_tick(
     )
     coarse = msgspec.structs.replace(both, plan=subplan(plan, (total,)))
     with running(spark, agent, both) as runner:
-        eventually(lambda: runner.done, timeout=60, what="both run")
+        eventually(lambda: runner.frontier, timeout=60, what="both run")
         runner.accept(coarse)
 
         def runs_alone() -> bool:
@@ -247,7 +247,7 @@ def test_coarser_version_takes_over_before_its_next_tick(
             return (status.active, status.queries) == (coarse.fingerprint, 1)
 
         eventually(runs_alone, timeout=30, what="the coarser one took over")
-        assert runner.done == frontier // hours * hours
+        assert runner.frontier == frontier // hours * hours
         assert runner.status().frontier > frontier
 
 

@@ -51,10 +51,10 @@ def test_new_version_waits_for_memory_beside_the_running_version() -> None:
         eventually(lambda: scene.runner.status().fingerprint == SECOND.fingerprint)
         query.frontier = 2000
         eventually(lambda: scene.runner.status().frontier == 2000)
-        assert scene.runner.queries == len(scene.library.queries) == 1
+        assert scene.runner.query_count == len(scene.library.queries) == 1
         has_memory[0] = True
         scene.reaches(RunnerState.HANDING_OVER)
-        assert scene.runner.queries == 2
+        assert scene.runner.query_count == 2
 
 
 def test_new_version_starts_after_the_running_version_when_memory_stays_short() -> None:
@@ -67,7 +67,7 @@ def test_new_version_starts_after_the_running_version_when_memory_stays_short() 
         scene.library.queries[-1].frontier = 2000
         scene.reaches(RunnerState.RUNNING)
         assert scene.library.queries[-1].fragment == SECOND
-        assert scene.runner.queries == 1
+        assert scene.runner.query_count == 1
     [event] = [each for each in logs if each["event"] == "handover_interrupted"]
     assert (event["log_level"], event["fragment"], event["reason"]) == ("warning", "f", "memory")
 
@@ -120,7 +120,7 @@ def test_wait_for_memory_begins_again_after_a_reverted_change() -> None:
 def test_first_query_runs_once_it_has_caught_up(scene: RunnerScene) -> None:
     scene.reaches(RunnerState.STARTING)
     assert scene.runner.status().state == "starting"
-    assert scene.runner.done is None
+    assert scene.runner.frontier is None
     query = run_first_query(scene)
     eventually(lambda: scene.runner.status().frontier == 1000, timeout=10, what="the frontier")
     assert scene.runner.status().state == "running"
@@ -300,7 +300,7 @@ def test_shed_fragment_has_no_query_until_it_is_resumed(scene: RunnerScene) -> N
     scene.stops(query)
     status = scene.runner.status()
     assert (status.state, status.queries, status.shed_since) == ("shed", 0, 5)
-    assert scene.runner.done == 1000
+    assert scene.runner.frontier == 1000
     scene.runner.set_load(LoadStatus())
     scene.has_queries(2)
     scene.reaches(RunnerState.STARTING)
@@ -366,7 +366,7 @@ def test_query_whose_stop_raises_is_stopped_again_until_it_ends(
     scene.reaches(RunnerState.RUNNING)
     eventually(lambda: first.stops >= 2, timeout=10, what="the second stop")
     first.stop_error = None
-    eventually(lambda: not scene.runner._stops.unstopped, timeout=10, what="the end of the query")
+    eventually(lambda: first.ended, timeout=10, what="the end of the query")
     stops = first.stops
     scene.runner.stop()
     assert first.stops == stops

@@ -21,8 +21,8 @@ def units(levels: Floats, each: int) -> SamplingUnits:
     )
 
 
-def selected(all_units: SamplingUnits, allotment: Allocation) -> float:
-    return float((all_units.counts * allotment.chances[allotment.strata]).sum())
+def selected(all_units: SamplingUnits, allocation: Allocation) -> float:
+    return float((all_units.counts * allocation.chances[allocation.strata]).sum())
 
 
 LEVELS = np.linspace(5, 60, 100)

@@ -127,5 +127,5 @@ async def _stream(agent: Agent, name: str) -> ObservedStream | None:
 
 
 def _has_gaps(log: StreamLog) -> bool:
-    entries = [log.index[position] for position in range(len(log.index))]
+    entries = [log.index[number] for number in range(len(log.index))]
     return any(one.next != other.first for one, other in pairwise(entries))

@@ -18,7 +18,7 @@ from storage_agent.membership.heartbeat_targets import (
     select_links,
     select_targets,
 )
-from storage_agent.membership.peer_reports import MAX_NEWS, PeerReports
+from storage_agent.membership.peer_reports import MAX_CHANGES, PeerReports
 from tests.support.simulated_fog import SimulatedFog
 
 _SITES = 60
@@ -53,7 +53,7 @@ def test_only_few_peers_send_all_reports_while_a_fog_grows() -> None:
 
 
 def test_peer_that_does_not_want_all_reports_gets_the_newest() -> None:
-    reports, number = PeerReports(), 2 * MAX_NEWS
+    reports, number = PeerReports(), 2 * MAX_CHANGES
     for count in range(number):
         site = f"s{count}"
         reports.set(PeerReport(site=site, node=site, url=f"http://{site}", reached=True))
@@ -62,7 +62,7 @@ def test_peer_that_does_not_want_all_reports_gets_the_newest() -> None:
     since, newest = reports.after(1, wants_all=False)
     assert (since, [each.site for each in newest]) == (
         version,
-        [f"s{count}" for count in reversed(range(number - MAX_NEWS, number))],
+        [f"s{count}" for count in reversed(range(number - MAX_CHANGES, number))],
     )
     since, few = reports.after(version - 2, wants_all=False)
     assert (since, len(few)) == (version - 2, 2)
@@ -86,7 +86,7 @@ def test_all_peers_are_linked_again_after_a_fog_has_shrunk() -> None:
     fog.run(5)
     for site in remaining:
         for peer in fog.peers_of(site):
-            assert peer.reaches == remaining - {peer.site}
+            assert peer.linked_sites == remaining - {peer.site}
 
 
 def test_peers_learn_that_a_forgotten_site_is_not_reached_any_more() -> None:
@@ -104,7 +104,7 @@ def test_peers_learn_that_a_forgotten_site_is_not_reached_any_more() -> None:
     fog.run(3)
     peer = fog.peers_of("b").get("a")
     assert peer is not None
-    assert peer.reaches == {"b"}
+    assert peer.linked_sites == {"b"}
 
 
 def test_lost_site_is_lost_everywhere_soon_and_comes_back(fog: SimulatedFog) -> None:

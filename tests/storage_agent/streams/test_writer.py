@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
-from mistbow.errors import FencedError
+from mistbow.errors import FencedError, UnavailableError
 from mistbow.streams.schemas import POINTS
 from storage_agent.request_key import RequestKey
 from storage_agent.streams import log
@@ -125,6 +126,36 @@ async def test_idle_frontier_moves_while_watched_and_survives_a_restart(
     clock.now -= 5000
     await stream.writer.append(points(begin + 9000), epoch=epoch)
     assert stream.log.frontier == begin + 700
+
+
+@pytest.mark.parametrize(
+    ("error", "level", "field", "value"),
+    [
+        (UnavailableError("Ignite is away"), "warning", "error", "Ignite is away"),
+        (ZeroDivisionError("a bug"), "error", "exc_info", None),
+    ],
+)
+async def test_failed_move_of_the_frontier_is_logged_with_its_cause(
+    opener: Opener,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    level: str,
+    field: str,
+    value: object,
+) -> None:
+    stream = await opener.open()
+    await stream.writer.append(rows(1))
+
+    def fail() -> int:
+        raise error
+
+    monkeypatch.setattr(stream.writer, "_clock", fail)
+    with capture_logs() as events:
+        stream.log.activity.work.set()
+        await aeventually(lambda: _is(bool(events)))
+    event = events[0]
+    assert (event["event"], event["log_level"]) == ("frontier_move_failed", level)
+    assert event[field] == (value or error)
 
 
 async def test_future_points_are_released_once_also_by_a_successor(

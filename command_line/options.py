@@ -1,11 +1,24 @@
-"""The expiry of tokens, identities and certificates, as an option of the command line."""
+"""The options that several commands share."""
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
 import typer
 
 from mistbow.clock import utc_now
+
+AgentUrl = Annotated[str, typer.Option(envvar="MISTBOW_AGENT_URL", help="The storage agent.")]
+Token = Annotated[
+    str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Expires = Annotated[
+    str, typer.Option(help="Expiry: a time with zone (ISO 8601), or a number of days: 90d.")
+]
+
+AGENT_URL = "http://127.0.0.1:8300"
+"""The address of the storage agent on this machine."""
 
 _DAYS = re.compile(r"([1-9][0-9]{0,4})d")
 
