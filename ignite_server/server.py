@@ -22,7 +22,6 @@ _STOP_S = 20.0
 _PAUSE_S = 0.1
 
 
-
 class IgniteServer:
     """An Ignite server with data under ``home``; a context manager that starts and stops the
     server.
