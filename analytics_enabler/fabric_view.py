@@ -114,7 +114,7 @@ class FabricView:
         return self._workerless.get(site)
 
     @property
-    def own_site(self) -> str:
+    def own_site_text(self) -> str:
         """The site of the enabler, for texts: its name, or a description while it is unknown."""
         return "of the enabler" if self.fabric is None else self.fabric.site
 

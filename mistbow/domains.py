@@ -8,9 +8,6 @@ import msgspec
 DEFAULT_DOMAIN = "all"
 """The domain of enablers and fragments whose domain is not set."""
 
-MAX_GENERATION = 2**40
-"""The greatest generation (s since the epoch) of a lease; the last possible times are far away."""
-
 _NAME = re.compile("[a-z0-9][a-z0-9-]{0,23}")
 
 

@@ -228,7 +228,10 @@ _RESULT = {
 }
 
 
-_EVENT = {"schema": {"type": "string"}, "example": "event: result\nid: all.fair=9\ndata: {}\n\n"}
+_EVENT = {
+    "schema": {"type": "string"},
+    "example": "event: result\nid: cloud/all.fair=9@1795278275000\ndata: {}\n\n",
+}
 _PLAN = {"schema": {"type": "string"}, "example": "Syntax\n  Insight name=a\n"}
 _ID = "_api_insights_deployment_id"
 _NODE = {
@@ -270,7 +273,9 @@ DESCRIPTION = ApiDescription(
         f"post{_ID}_resume": json_answer("DeploymentStatus", _STATUS),
         f"get{_ID}_decisions": json_answer("Decisions", {"decisions": [_DECISION]}),
         "get_api_decisions": json_answer("Decisions", {"decisions": [_DECISION]}),
-        f"get{_ID}_results": json_answer("Results", {"results": [_RESULT], "next": "all.fair=9"}),
+        f"get{_ID}_results": json_answer(
+            "Results", {"results": [_RESULT], "next": "cloud/all.fair=9@1795278275000"}
+        ),
         f"get{_ID}_results_follow": AnswerDescription({"text/event-stream": _EVENT}),
     },
 )

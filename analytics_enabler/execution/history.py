@@ -129,7 +129,7 @@ class ExecutionHistory:
             )
 
     def _observe_sites(self) -> None:
-        own_site = self._fabric_view.own_site
+        own_site = self._fabric_view.own_site_text
         for site in self._fabric_view.sites:
             is_missing = self._fabric_view.unreachable_since(site) is not None
             no = " not" if is_missing else ""

@@ -167,23 +167,21 @@ def settlement(generation: Generation, facts: GroupFacts, now: int) -> tuple[str
     """Return the sites that are missing in the final results of an ended generation.
 
     None: its results are not final. They are final when the desired version of the fragment that
-    writes them is ``LATE_MS`` beyond the end, corrects none of them, and no site is missing.
-    Corrections and missing sites are waited for until ``MAX_ABSENCE_MS`` after the end.
+    writes them is ``LATE_MS`` beyond the end, corrects none of them, and no site is missing. A
+    correction is waited for until ``MAX_ABSENCE_MS`` after the end, and a missing site until it has
+    been missing for this time since the end.
     """
     if generation.until is None:
         return None
     status = facts.status
-    correcting_since = None if status is None else status.correcting.get(generation.uid)
     # A correction may wait for a site that never answers again.
-    is_corrected = correcting_since is None or (
-        now - max(correcting_since, generation.until) >= MAX_ABSENCE_MS
-    )
+    may_correct = now < generation.until + MAX_ABSENCE_MS
     is_computed = (
         facts.desired is not None
         and status is not None
         and runs(status, facts.desired)
         and status.frontier >= generation.until + LATE_MS
-        and is_corrected
+        and not (may_correct and generation.uid in status.correcting)
     )
     if is_computed:
         return _given_up(facts.missing, generation.until, now)

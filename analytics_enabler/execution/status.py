@@ -425,7 +425,7 @@ class ExecutionStatus:
 
     def _cut(self, site: str, fragment: Fragment, worker: str | None) -> Outage:
         """Return the outage of an unreachable site; ``worker``: the worker of the fragment."""
-        own_site = self._fabric_view.own_site
+        own_site = self._fabric_view.own_site_text
         if isinstance(fragment, Partial):
             consequence = "Results lack its points, and are corrected when it is back"
         elif worker is None:
@@ -444,7 +444,7 @@ class ExecutionStatus:
             consequence = "Results lack its later points, and are corrected when it is back"
         else:
             consequence = "The insights of this site continue when it is back"
-        own_site = self._fabric_view.own_site
+        own_site = self._fabric_view.own_site_text
         since = self._fabric_view.unreachable_since(site)
         return unreachable_site(site, since, own_site, consequence)
 

@@ -327,7 +327,7 @@ class WorkerReconciler:
         try:
             answer = await self._client.obey(self._domain, order)
         except FencedError as error:
-            self.rival_lease = lease_from(error.details)
+            self.rival_lease = lease_from(error.details, self._clock() // 1000)
             raise
         self.rival_lease = None
         self._ordered_checks = desired.checked

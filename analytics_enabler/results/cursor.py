@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from analytics_enabler.groups import Group
+from mistbow.client.fields import MAX_TIMESTAMP_MS
 from mistbow.errors import InvalidRequestError
 from mistbow.site_names import MAX_SITE_NAME
 from mistbow.streams.wire import Position
 
 _SITE = rf"[a-z0-9.-]{{1,{MAX_SITE_NAME}}}"
-_START = r"[a-z0-9.-]{1,100}(?:=[0-9]{1,18}(?:@[0-9]{1,14})?|@[0-9]{1,14})"
+_START = r"[a-z0-9.-]{1,100}(?:=[0-9]{1,19}(?:@[0-9]{1,15})?|[@~][0-9]{1,15})"
 _CURSOR = re.compile(rf"(?:({_SITE})/)?((?:{_START}(?:,(?!$)|$))*)")
 
 
@@ -28,7 +29,7 @@ class Since:
 
 
 Start = Position | Since
-"""The place at which to resume a stream: a position with its frontier, or a time."""
+"""Where a stream resumes: a position with its frontier, or a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +86,16 @@ def decode_cursor(text: str) -> Cursor:
 
 def _encode(start: Start) -> str:
     if isinstance(start, Since):
-        return f"@{start.time}"
-    return f"={start.next}@{max(start.frontier, 0)}"
+        return f"{'~' if start.is_recomputed else '@'}{start.time}"
+    return f"={start.next}@{min(max(start.frontier, 0), MAX_TIMESTAMP_MS)}"
 
 
 def _decode(part: str) -> tuple[str, Start]:
-    place, _, time = part.partition("@")
-    group, is_position, position = place.partition("=")
+    group, is_recomputed, time = part.partition("~")
+    if is_recomputed:
+        return group, Since(int(time), is_recomputed=True)
+    name, _, time = part.partition("@")
+    group, is_position, position = name.partition("=")
     if not is_position:
         return group, Since(int(time))
     # Earlier versions sent positions without a time.

@@ -12,7 +12,7 @@ from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.groups import Group
 from analytics_enabler.results.cursor import Cursor, Since, Start
 from analytics_enabler.results.selection import ResultSelection, select
-from analytics_enabler.results.streams import LAG_MS, ResultStreams, SiteUnreachableError
+from analytics_enabler.results.streams import MAX_LAG_MS, ResultStreams, SiteUnreachableError
 from mistbow.auth.callers import Caller
 from mistbow.errors import ConflictError, NotFoundError, UnavailableError
 from mistbow.runtime.tasks import cancel_and_wait
@@ -65,12 +65,12 @@ class ResultFollower:
     starts: dict[str, Start]
     caller: Caller
     revisions: LatestRevisions = field(default_factory=LatestRevisions)
-    _recomputed: dict[str, int] = field(init=False)
-    """Group id -> the time (ms) up to which first revisions are repetitions."""
+    _recomputed: dict[str, Since] = field(init=False)
+    """Group id -> the start of a group whose earlier results are computed again."""
 
     def __post_init__(self) -> None:
         self._recomputed = {
-            group: start.time - LAG_MS
+            group: start
             for group, start in self.starts.items()
             if isinstance(start, Since) and start.is_recomputed
         }
@@ -121,7 +121,7 @@ class ResultFollower:
                     return
                 for result in self._new_results(selection, group, chunk):
                     yield result
-                self.starts[group.id] = chunk.position
+                self.starts[group.id] = self._resume_after(group, chunk.position)
         finally:
             await cancel_and_wait(readers)
 
@@ -134,7 +134,8 @@ class ResultFollower:
         while True:
             try:
                 if isinstance(start, Since) and position is None:
-                    position = await self.streams.since(group, start.time)
+                    earlier = MAX_LAG_MS if start.is_recomputed else 0
+                    position = await self.streams.since(group, start.time - earlier)
                 async with aclosing(self.streams.follow(group, part, position or 0)) as followed:
                     async for chunk in followed:
                         await chunks.put((group, chunk))
@@ -155,7 +156,8 @@ class ResultFollower:
         site = self.streams.own_site()
         # Only the last row advances the cursor, so that a cut within the chunk loses no row.
         before = Cursor(site, dict(self.starts))
-        after = Cursor(site, {**self.starts, group.id: chunk.position})
+        resumed = self._resume_after(group, chunk.position)
+        after = Cursor(site, {**self.starts, group.id: resumed})
         return [
             FollowedResult(
                 after if number == len(rows) else before,
@@ -165,6 +167,16 @@ class ResultFollower:
             for number, row in enumerate(rows, start=1)
         ]
 
+    def _resume_after(self, group: Group, position: Position) -> Start:
+        """Return where to resume a group after ``position``.
+
+        A position within the repeated results would repeat the rest of them.
+        """
+        recomputed = self._recomputed.get(group.id)
+        if recomputed is not None and position.frontier < recomputed.time:
+            return recomputed
+        return position
+
     def _is_current(self, deployment: Deployment) -> bool:
         try:
             return self.find() is deployment
@@ -172,6 +184,9 @@ class ResultFollower:
             return False
 
     def _is_new(self, group: Group, row: dict[str, Any]) -> bool:
-        if row["revision"] == 0 and row["ts"] <= self._recomputed.get(group.id, -1):
+        recomputed = self._recomputed.get(group.id)
+        # The new enabler may have computed the newest results from more points.
+        is_repeated = recomputed is not None and row["ts"] <= recomputed.time - MAX_LAG_MS
+        if is_repeated and row["revision"] == 0:
             return False
         return self.revisions.add((row["insight"], row["key"], row["ts"]), row["revision"])

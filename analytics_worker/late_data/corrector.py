@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -297,9 +297,8 @@ class Corrector:
         silent: SilentSites,
     ) -> Iterator[RecomputableTicks]:
         """Yield the ticks that can be recomputed, in parts whose results fit into memory."""
-        for ticks in self._recomputation.split(task.fragment, spans, gaps, silent):
-            for part in self._split_by_rows(task, ticks.spans):
-                yield replace(ticks, spans=part)
+        for part in self._split_by_rows(task, spans):
+            yield from self._recomputation.split(task.fragment, part, gaps, silent)
 
     def _report(self, task: _CorrectionTask, due: Mapping[str, list[TickSpan]]) -> None:
         """Set what ``correcting`` and ``ticks_due`` return; ``due``: the ticks to correct."""

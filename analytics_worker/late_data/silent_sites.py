@@ -36,4 +36,4 @@ class SilentSites:
 
 
 def _sites_of(locations: Iterable[StreamLocation]) -> frozenset[str]:
-    return frozenset(location.data_site for location in locations)
+    return frozenset(location.site for location in locations)

@@ -27,7 +27,7 @@ class UnansweredTicks:
         return {uid: merge_spans(each) for uid, each in self._spans.items()}
 
     def add(self, spans: Mapping[str, list[TickSpan]], error: UnavailableError) -> None:
-        """Add ticks; raises ``error``, with which a site did not answer, if ticks may not wait."""
+        """Add ticks that wait for a site; raises ``error`` if ticks may not wait."""
         if not self.may_wait:
             raise error
         self.reason = self.reason or error.message

@@ -210,8 +210,11 @@ _LONG_S = 600.0
 def faults_of(seconds: float, names: Collection[str] = ()) -> tuple[Fault, ...]:
     """Return the kinds of faults for a storm; a short one has no time for faults ``alone``.
 
-    ``names``: the names of the only kinds; empty: all kinds.
+    ``names``: the names of the only kinds; empty: all kinds. Raises ``ValueError`` for an unknown
+    name.
     """
+    if unknown := set(names) - {each.name for each in FAULTS}:
+        raise ValueError(f"unknown faults: {', '.join(sorted(unknown))}")
     if names:
         return tuple(each for each in FAULTS if each.name in names)
     return tuple(each for each in FAULTS if seconds >= _LONG_S or not each.alone)

@@ -156,10 +156,13 @@ def test_ended_insight_is_final_when_computed_or_its_missing_sites_are_given_up(
     assert settlement(GENERATION, facts, UNTIL + waited_ms) is None
 
 
-def test_late_correction_of_an_ended_insight_is_awaited_for_as_long_as_its_sites() -> None:
-    for since in (5, UNTIL + 5000):
-        correcting = status(frontier=UNTIL + LATE_MS, correcting={GENERATION.uid: since})
-        facts = replace(COMPUTED, status=correcting, missing=(AWAY,))
-        given_up = max(since, UNTIL) + MAX_ABSENCE_MS
-        assert settlement(ENDED, facts, given_up - 1) is None
-        assert settlement(ENDED, facts, given_up) == ("edge",)
+@pytest.mark.parametrize("missing", [(), (AWAY,)])
+def test_late_correction_of_an_ended_insight_is_awaited_for_as_long_as_a_site(
+    missing: tuple[MissingSite, ...],
+) -> None:
+    # A restarted worker reports the correction anew.
+    correcting = status(frontier=UNTIL + LATE_MS, correcting={GENERATION.uid: UNTIL + 5000})
+    facts = replace(COMPUTED, status=correcting, missing=missing)
+    given_up = UNTIL + MAX_ABSENCE_MS
+    assert settlement(ENDED, facts, given_up - 1) is None
+    assert settlement(ENDED, facts, given_up) == tuple(each.site for each in missing)

@@ -153,12 +153,12 @@ def test_shed_fragment_continues_where_its_results_end(
         eventually(lambda: not pool.schedulableQueue().isEmpty(), timeout=60, what="a task")
         runner.set_load(LoadStatus(shed_since=1))
         eventually(lambda: runner.status().queries == 0, timeout=60, what="it rests")
-        status, done = runner.status(), runner.frontier
-        assert (status.state, status.shed_since, done) == ("shed", 1, status.frontier)
+        status, frontier = runner.status(), runner.frontier
+        assert (status.state, status.shed_since, frontier) == ("shed", 1, status.frontier)
         for batch in Traffic(metrics=("cpu",), entities=("a",), late_every=10**9).batches(2):
             agent.put(batch)
         end = time.time_ns() // 1_000_000
-        assert runner.status().frontier == done
+        assert runner.status().frontier == frontier
         runner.set_load(LoadStatus())
         eventually(lambda: runner.status().frontier > end, timeout=60, what="what it left out")
         right = {each for each in expected(agent, since, end) if each[0] == "average"}
