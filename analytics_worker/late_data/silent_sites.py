@@ -10,30 +10,26 @@ from mistbow.errors import UnavailableError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SilentSites:
-    """The sites that did not answer in one step, as sets: at least one site of a set is silent.
+    """The sites that did not answer in one step.
 
-    They are asked once in a step, since each request to a silent site takes several timeouts.
+    Each stream of a silent site is asked once in a step, since a request to a silent site takes
+    several timeouts. At least one stream of each set is at a silent site.
     """
 
-    _sets: set[frozenset[str]] = field(default_factory=set)
+    _sets: set[frozenset[StreamLocation]] = field(default_factory=set)
 
     def check(self, locations: Iterable[StreamLocation]) -> None:
         """Raise ``UnavailableError`` if one of the streams is certainly at a silent site."""
-        sites = _sites_of(locations)
-        if silent := next((each for each in self._sets if each <= sites), None):
-            raise UnavailableError(f"no answer from the site: {' or '.join(sorted(silent))}")
+        streams = frozenset(locations)
+        if silent := next((each for each in self._sets if each <= streams), None):
+            sites = sorted({location.data_site for location in silent})
+            raise UnavailableError(f"no answer from the site: {' or '.join(sites)}")
 
     @contextmanager
     def asking(self, *locations: StreamLocation) -> Iterator[None]:
-        """Add the sites of streams if the ``with`` block, which asks them, raises
-        ``UnavailableError``.
-        """
+        """Add streams if the ``with`` block, which asks for them, raises ``UnavailableError``."""
         try:
             yield
         except UnavailableError:
-            self._sets.add(_sites_of(locations))
+            self._sets.add(frozenset(locations))
             raise
-
-
-def _sites_of(locations: Iterable[StreamLocation]) -> frozenset[str]:
-    return frozenset(location.site for location in locations)
