@@ -24,9 +24,7 @@ _HOST_INSIGHTS = Path(__file__).parents[2] / "examples" / "host.insights"
 
 @pytest.fixture(scope="package")
 def suite(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
-    home = tmp_path_factory.mktemp("suite")
-    # As the first start of a user, it also downloads the jars of Ignite.
-    with running_suite(home, _HOST_INSIGHTS, home / "jars") as running:
+    with running_suite(tmp_path_factory.mktemp("suite"), _HOST_INSIGHTS) as running:
         yield running
 
 

@@ -67,14 +67,11 @@ class Suite:
 
 
 @contextmanager
-def running_suite(home: Path, insights: Path, jars: Path | None = None) -> Iterator[Suite]:
-    """Run the suite on free ports within the ``with``; fail if a process is left after it.
-
-    ``jars``: the folder of Ignite's jars; None: that of all tests.
-    """
+def running_suite(home: Path, insights: Path) -> Iterator[Suite]:
+    """Run the suite on free ports within the ``with``; fail if a process is left after it."""
     ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
     argv = [sys.executable, "-m", "command_line.app", "run", "--home", str(home)]
-    argv += ["--jars", str(jars or RunSettings().jars_folder), "--insights", str(insights)]
+    argv += ["--jars", str(RunSettings().jars_folder), "--insights", str(insights)]
     for name, port in ports.items():
         argv += [f"--{name}-port", str(port)]
     home.mkdir(parents=True, exist_ok=True)
@@ -86,7 +83,7 @@ def running_suite(home: Path, insights: Path, jars: Path | None = None) -> Itera
     try:
         eventually(
             lambda: "first insight value" in (home / "run.txt").read_text(),
-            timeout=200,
+            timeout=150,
             what="the first insight value",
         )
         yield suite
