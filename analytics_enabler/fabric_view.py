@@ -114,9 +114,14 @@ class FabricView:
         return self._workerless.get(site)
 
     @property
+    def own_site(self) -> str:
+        """The site of the enabler; empty: not known yet."""
+        return "" if self.fabric is None else self.fabric.site
+
+    @property
     def own_site_text(self) -> str:
         """The site of the enabler, for texts: its name, or a description while it is unknown."""
-        return "of the enabler" if self.fabric is None else self.fabric.site
+        return self.own_site or "of the enabler"
 
     @property
     def workerless(self) -> WorkerlessSites:

@@ -127,7 +127,7 @@ def create_app(
         return role.is_standby
 
     def own_site() -> str:
-        return "" if fabric_view.fabric is None else fabric_view.fabric.site
+        return fabric_view.own_site
 
     result_streams = ResultStreams(agent, own_site)
     followed_streams = ResultStreams(followed, own_site)

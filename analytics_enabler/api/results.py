@@ -224,4 +224,4 @@ async def _events(follower: ResultFollower) -> AsyncGenerator[ServerSentEvent, N
     async with aclosing(follower.results()) as results:
         async for cursor, row in results:
             data = msgspec.json.encode(row).decode()
-            yield ServerSentEvent(data, event="result", id=str(cursor))
+            yield ServerSentEvent(data, event="result", id=cursor)

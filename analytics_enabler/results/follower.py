@@ -44,7 +44,7 @@ class LatestRevisions:
 class FollowedResult:
     """A new result, in the form of the API; ``cursor``: where a follower resumes after it."""
 
-    cursor: Cursor
+    cursor: str
     generation: Generation
     row: dict[str, Any]
 
@@ -75,7 +75,7 @@ class ResultFollower:
             if isinstance(start, Since) and start.is_recomputed
         }
 
-    async def results(self) -> AsyncGenerator[tuple[Cursor, dict[str, Any]], None]:
+    async def results(self) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
         """Yield (cursor, result) as results arrive; end when the deployment is deleted.
 
         A follower that resumes at a cursor may yield results again: all results of a chunk except
@@ -155,9 +155,9 @@ class ResultFollower:
         rows = [row for row in visible if self._is_new(group, row)]
         site = self.streams.own_site()
         # Only the last row advances the cursor, so that a cut within the chunk loses no row.
-        before = Cursor(site, dict(self.starts))
+        before = str(Cursor(site, self.starts))
         resumed = self._resume_after(group, chunk.position)
-        after = Cursor(site, {**self.starts, group.id: resumed})
+        after = str(Cursor(site, {**self.starts, group.id: resumed}))
         return [
             FollowedResult(
                 after if number == len(rows) else before,
