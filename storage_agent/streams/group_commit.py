@@ -3,9 +3,10 @@
 import itertools
 import secrets
 from asyncio import Future
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,10 +14,16 @@ from msgspec.structs import replace as replace_struct
 
 from mistbow.errors import ReusedKeyError
 from storage_agent.request_key import RequestKey
-from storage_agent.streams.columns import Columns, as_batch
+from storage_agent.streams.columns import Columns, as_batch, estimate_bytes
 from storage_agent.streams.idempotency_keys import IdempotencyKeys
 from storage_agent.streams.index import time_range
 from storage_agent.streams.segments import AppendResult, Segment, SegmentHeader, empty_batch
+
+_COMMIT_ROWS = 20_000
+_COMMIT_BYTES = 4 * 2**20
+"""The number and the size (bytes) of rows from which further appends are in the next segment."""
+
+Other = TypeVar("Other")
 
 # Each segment that each process of an agent writes has a nonce of its own.
 _PROCESS = secrets.token_hex(8)
@@ -56,6 +63,26 @@ class SegmentContext:
     created: int
     released: int
     limit: int | None = None
+
+
+def take_appends(queue: deque[PendingAppend | Other]) -> list[PendingAppend]:
+    """Remove the appends at the front of a queue that fit into one segment, and return them.
+
+    Another change in the queue ends the segment before it.
+    """
+    taken: list[PendingAppend] = []
+    rows = size = 0
+    while queue and rows < _COMMIT_ROWS:
+        append = queue[0]
+        if not isinstance(append, PendingAppend):
+            break
+        size += estimate_bytes(append.rows)
+        if taken and size > _COMMIT_BYTES:
+            break
+        queue.popleft()
+        taken.append(append)
+        rows += append.rows.num_rows
+    return taken
 
 
 def answer_known(append: PendingAppend, keys: IdempotencyKeys) -> bool:

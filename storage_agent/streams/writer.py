@@ -22,7 +22,7 @@ from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.telemetry import get_logger
 from storage_agent.ignite.client import IgniteClient
 from storage_agent.request_key import RequestKey
-from storage_agent.streams.columns import Columns, estimate_bytes
+from storage_agent.streams.columns import Columns
 from storage_agent.streams.group_commit import (
     PendingAppend,
     SegmentContext,
@@ -32,6 +32,7 @@ from storage_agent.streams.group_commit import (
     build_segment,
     reject,
     resolve,
+    take_appends,
 )
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.manifest import KeySet, Manifest, Tombstone
@@ -49,10 +50,6 @@ _COMMIT_S = 5.0
 
 _GROUP_S = 0.002
 """The maximum time (s) for which an append waits for others, to be stored with them."""
-
-_COMMIT_ROWS = 20_000
-_COMMIT_BYTES = 4 * 2**20
-"""The number and the size (bytes) of rows from which further appends are in the next segment."""
 
 _QUEUED_ROWS = 400_000
 """The number of waiting rows above which appends are rejected."""
@@ -321,19 +318,8 @@ class Writer:
         self._group_size = len(self._queue)
 
     def _next_appends(self) -> list[PendingAppend]:
-        taken: list[PendingAppend] = []
-        rows = size = 0
-        while self._queue and rows < _COMMIT_ROWS:
-            append = self._queue[0]
-            if isinstance(append, _Command):
-                break
-            size += estimate_bytes(append.rows)
-            if taken and size > _COMMIT_BYTES:
-                break
-            self._queue.popleft()
-            taken.append(append)
-            rows += append.rows.num_rows
-        self._queued_rows -= rows
+        taken = take_appends(self._queue)
+        self._queued_rows -= sum(append.rows.num_rows for append in taken)
         return taken
 
     async def _commit(self, appends: list[PendingAppend]) -> None:

@@ -67,11 +67,13 @@ class Suite:
 
 
 @contextmanager
-def running_suite(home: Path, insights: Path) -> Iterator[Suite]:
-    """Run the suite on free ports within the ``with``; fail if a process is left after it."""
+def suite_process(home: Path, *options: str) -> Iterator[tuple[psutil.Popen, dict[str, int]]]:
+    """Run ``mistbow run`` on free ports within the ``with``; fail if a process is left after it.
+
+    Yield the process, and name -> port. The output is in the file ``run.txt`` of ``home``.
+    """
     ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
-    argv = [sys.executable, "-m", "command_line.app", "run", "--home", str(home)]
-    argv += ["--jars", str(RunSettings().jars_folder), "--insights", str(insights)]
+    argv = [sys.executable, "-m", "command_line.app", "run", "--home", str(home), *options]
     for name, port in ports.items():
         argv += [f"--{name}-port", str(port)]
     home.mkdir(parents=True, exist_ok=True)
@@ -79,14 +81,8 @@ def running_suite(home: Path, insights: Path) -> Iterator[Suite]:
     home.chmod(0o777)
     with (home / "run.txt").open("ab") as output:
         process = psutil.Popen(argv, stdout=output, stderr=subprocess.STDOUT, umask=0)
-    suite = Suite(process, home, ports)
     try:
-        eventually(
-            lambda: "first insight value" in (home / "run.txt").read_text(),
-            timeout=150,
-            what="the first insight value",
-        )
-        yield suite
+        yield process, ports
     finally:
         family = [process, *process.children(recursive=True)]
         process.send_signal(signal.SIGINT)
@@ -94,3 +90,19 @@ def running_suite(home: Path, insights: Path) -> Iterator[Suite]:
         for each in left:
             each.kill()
     assert not left, f"processes left over: {left}"
+
+
+def wait_for_line(home: Path, text: str, timeout: float) -> None:
+    """Wait until the output of the suite in ``home`` has a text."""
+    output = home / "run.txt"
+    eventually(lambda: text in output.read_text(), timeout=timeout, what=text)
+
+
+@contextmanager
+def running_suite(home: Path, insights: Path) -> Iterator[Suite]:
+    """Run the suite within the ``with``, from its first insight value on; see ``suite_process``."""
+    options = ("--jars", str(RunSettings().jars_folder), "--insights", str(insights))
+    with suite_process(home, *options) as (process, ports):
+        suite = Suite(process, home, ports)
+        wait_for_line(home, "first insight value", 150)
+        yield suite
