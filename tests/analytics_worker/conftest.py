@@ -39,7 +39,7 @@ def agent(agent_service: Service) -> Iterator[AgentClient]:
 @pytest.fixture
 def target(agent: AgentClient, request: pytest.FixtureRequest) -> str:
     """Return the name of a new stream of results, named after the test."""
-    name = f"results/{request.node.name.removeprefix('test_')}"
+    name = f"results/{request.node.name.removeprefix('test_').replace('[', '.').rstrip(']')}"
     agent.create_stream(name, RESULT_ROWS)
     return name
 
