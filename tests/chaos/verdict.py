@@ -1,8 +1,9 @@
 """The verdict after a storm: acknowledged data is stored once, and results equal the oracle's."""
 
 import math
+import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
@@ -101,7 +102,9 @@ def check_results(
             compared += compare(deployment, found, expected[deployment.id])
         return compared
 
-    return eventually(equal, timeout=within_s, pause=_PAUSE_S, what="results equal the oracle's")
+    return eventually(
+        _printing(equal), timeout=within_s, pause=_PAUSE_S, what="results equal the oracle's"
+    )
 
 
 def stored_points(fog: ChaosFog) -> pa.Table:
@@ -220,6 +223,24 @@ def _check(
 
 def _items(source: str, numbers: pa.ChunkedArray) -> Counter[Item]:
     return Counter((source, int(number)) for number in numbers.to_pylist())
+
+
+def _printing(check: Callable[[], ComparedResults]) -> Callable[[], ComparedResults]:
+    """Return the check, which then also prints each new reason for which the verdict waits."""
+    began, printed = system_clock(), ""
+
+    def printing() -> ComparedResults:
+        nonlocal printed
+        try:
+            return check()
+        except AssertionError as error:
+            if str(error) != printed:
+                printed = str(error)
+                waited = (system_clock() - began) / 1000
+                print(f"chaos: waiting after {waited:.0f} s: {printed}", file=sys.stderr)
+            raise
+
+    return printing
 
 
 @contextmanager
