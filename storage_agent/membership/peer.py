@@ -11,6 +11,7 @@ _LOSS_WINDOW = 60
 """The number of heartbeats over which the loss of a link is measured."""
 
 _MIN_HEARTBEATS = 10
+_MAX_REPORTERS = 16
 
 
 @dataclass(slots=True)
@@ -31,7 +32,7 @@ class Peer:
     agent has. ``acknowledged``: the version of this agent's reports that the peer has.
     ``contacted``: the round in which this agent last sent a heartbeat to the peer. ``is_regular``:
     whether it also sent one in the round before. ``is_awaited``: whether the last one is
-    unanswered.
+    unanswered. ``reported_urls``: reporting site -> another URL of the peer that it reports.
     """
 
     site: str
@@ -54,6 +55,7 @@ class Peer:
     contacted: int = 0
     is_regular: bool = False
     is_awaited: bool = False
+    reported_urls: dict[str, str] = field(default_factory=dict)
 
     @property
     def proxied_sites(self) -> frozenset[str]:
@@ -62,6 +64,27 @@ class Peer:
         A stolen peer may report any link.
         """
         return self.linked_sites if self.reach is None else self.linked_sites & self.reach
+
+    def record_report(self, reporter: str, url: str | None) -> None:
+        """Record the URL at which another site reaches the peer; None: it does not reach the peer.
+
+        A stolen site may report any URL. So a report never replaces ``url``, nor the reports of
+        other sites.
+        """
+        self.reported_urls.pop(reporter, None)
+        if url is not None and url != self.url:
+            if len(self.reported_urls) >= _MAX_REPORTERS:
+                del self.reported_urls[next(iter(self.reported_urls))]
+            self.reported_urls[reporter] = url
+
+    def next_reported_url(self) -> str | None:
+        """Return one of the reported URLs, in turn; None: there are none."""
+        reporter = next(iter(self.reported_urls), None)
+        if reporter is None:
+            return None
+        url = self.reported_urls.pop(reporter)
+        self.reported_urls[reporter] = url
+        return url
 
     @property
     def loss(self) -> float | None:

@@ -124,7 +124,8 @@ class Peers:
         """Begin a round; return the addresses to which this agent sends heartbeats in the round.
 
         They are the addresses of all peers, or in a large fog of some peers, and the addresses of
-        seeds that do not answer.
+        seeds that do not answer. A silent peer is also contacted at an address that another site
+        reports, in case that the peer has moved.
         """
         self._round += 1
         self._select_linked()
@@ -135,8 +136,10 @@ class Peers:
         for peer in peers:
             self._contact(peer)
         # A peer that answers at an address precedes a silent one that had the address before.
-        silent = {peer.url: peer for peer in peers if peer.address is None}
-        self._contacted = silent | {peer.address: peer for peer in peers if peer.address}
+        silent = [peer for peer in peers if peer.address is None]
+        reported = {url: peer for peer in silent if (url := peer.next_reported_url())}
+        answering = {peer.address: peer for peer in peers if peer.address}
+        self._contacted = reported | {peer.url: peer for peer in silent} | answering
         return (self._contacted.keys() | self._seeds_of_round()) - {self._own.url}
 
     def _contact(self, peer: Peer) -> None:
@@ -210,7 +213,10 @@ class Peers:
         return direct + sorted(through, key=lambda each: (each.latency_ms or 0.0, each.site))
 
     def add(self, site: str, node: str, url: str) -> None:
-        """Add a peer, or update its node and URL, unless the peer answers heartbeats."""
+        """Add a peer, or update its node and URL, unless the peer answers heartbeats.
+
+        For a known peer, the node and the URL must be those that the peer itself states.
+        """
         peer = self._peers.get(site)
         if site == self._own.site or (peer is not None and peer.address is not None):
             return
@@ -312,6 +318,7 @@ class Peers:
                 log.info("peer_returned", site=peer.site, address=address)
             peer.address, peer.suspected = address, False
             peer.samples.clear()
+            peer.reported_urls.clear()
             if not any(peer.heartbeats):
                 peer.heartbeats.clear()  # the link was down, and did not lose some heartbeats
             self._signal_change()
@@ -413,12 +420,15 @@ class Peers:
         for report in heartbeat.peers:
             # A sender that does not reach a site may report an old address of it, or a site that
             # was forgotten meanwhile.
-            is_new = report.site not in self._peers and report.site not in self._forgotten
+            peer = self._peers.get(report.site)
+            is_new = peer is None and report.site not in self._forgotten
             if is_new and len(self._peers) >= MAX_SITES:
                 self._ignore(report.site)
+            elif peer is not None:
+                peer.record_report(heartbeat.site, report.url if report.reached else None)
             elif report.reached or is_new:
                 self.add(report.site, report.node, report.url)
-            peer = self._peers.get(report.site)
+                peer = self._peers.get(report.site)
             if peer is not None and report.reached is (peer.address is None):
                 # This agent disagrees: the site is contacted soon.
                 self._suspects.add(report.site)

@@ -14,6 +14,7 @@ from mistbow.clock import system_clock, utc_now
 from mistbow.errors import ConflictError
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.heartbeat import Heartbeat, PeerReport
+from storage_agent.membership.peers import Peers
 from storage_agent.settings import AgentSettings
 from tests.support.conditions import aeventually
 
@@ -95,3 +96,81 @@ async def test_new_identity_of_a_peer_changes_which_sites_are_reachable(
         assert peers.reachable("cloud") is is_reachable
         assert changed.is_set()
     await membership.close()
+
+
+TRUE_URL = "http://cloud"
+
+
+def peers_with_a_silent_cloud() -> Peers:
+    """Return peers of the site ``core``: the cloud was at ``TRUE_URL``, and is silent now."""
+    peers = Peers(
+        Heartbeat(site="core", node="n", url="http://core", instance="1"), (), system_clock
+    )
+    peers.record_answer(TRUE_URL, cloud_at(TRUE_URL), 1.0)
+    peers.record_answer(EDGE_URL, heartbeat_of_edge(), 1.0)
+    peers.record_failure(TRUE_URL)
+    return peers
+
+
+def cloud_at(url: str) -> Heartbeat:
+    return Heartbeat(site="cloud", node="n", url=url, instance="c")
+
+
+def report_of(site: str, url: str, *, reached: bool = True) -> Heartbeat:
+    """Return a heartbeat of a site which reports that the cloud is at ``url``."""
+    report = PeerReport(site="cloud", node="n", url=url, reached=reached)
+    return Heartbeat(
+        site=site, node="n", url=f"http://{site}", instance=site, version=1, peers=(report,)
+    )
+
+
+def test_false_address_of_a_silent_site_does_not_replace_its_own() -> None:
+    peers = peers_with_a_silent_cloud()
+    for _ in range(3):
+        peers.record_answer(EDGE_URL, heartbeat_of_edge("cloud"), 1.0)
+        assert {TRUE_URL, SILENT_URL} <= peers.begin_round()
+        # The agent there cannot prove the identity of the cloud.
+        peers.record_failure(SILENT_URL)
+    cloud = peers.get("cloud")
+    assert cloud is not None
+    assert cloud.url == TRUE_URL
+    peers.record_answer(TRUE_URL, cloud_at(TRUE_URL), 1.0)
+    assert peers.reachable("cloud")
+    assert SILENT_URL not in peers.begin_round()
+
+
+def test_site_that_moved_is_found_at_a_reported_address_despite_false_reports() -> None:
+    peers = peers_with_a_silent_cloud()
+    peers.receive_heartbeat(report_of("honest", "http://new"), is_authenticated=True)
+    contacted: set[str] = set()
+    for number in range(40):
+        false = report_of("thief", f"http://false-{number}")
+        peers.receive_heartbeat(false, is_authenticated=True)
+        contacted |= peers.begin_round()
+        if number == 1:
+            assert "http://new" in contacted
+    # The site that reports many addresses does not displace the report of another one.
+    assert "http://new" in peers.begin_round() | peers.begin_round()
+    peers.record_answer("http://new", cloud_at("http://new"), 1.0)
+    cloud = peers.get("cloud")
+    assert cloud is not None
+    assert (cloud.url, cloud.address) == ("http://new", "http://new")
+
+
+def test_address_at_which_a_site_is_lost_again_is_not_contacted() -> None:
+    peers = peers_with_a_silent_cloud()
+    peers.receive_heartbeat(report_of("honest", "http://new"), is_authenticated=True)
+    lost = report_of("honest", "http://new", reached=False)
+    peers.receive_heartbeat(lost, is_authenticated=True)
+    assert "http://new" not in peers.begin_round()
+    assert TRUE_URL in peers.begin_round()
+
+
+def test_number_of_reported_addresses_is_limited() -> None:
+    peers = peers_with_a_silent_cloud()
+    for number in range(100):
+        report = report_of(f"s{number}", f"http://new-{number}")
+        peers.receive_heartbeat(report, is_authenticated=True)
+    cloud = peers.get("cloud")
+    assert cloud is not None
+    assert len(cloud.reported_urls) <= 16
