@@ -77,7 +77,7 @@ def _restore(place: str, settings: IgniteSettings) -> None:
             hint="Restore the backup and start the site with --durability fsync or log.",
         )
     archive = Archive(place)
-    archive.contents()
+    archive.check_files(archive.contents())
     make_home(settings.home)
     with home_lock(settings.home, "run", "a suite"):
         server = IgniteServer(settings.home, jars=settings.jars_folder)

@@ -4,17 +4,22 @@ import hashlib
 import os
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 from pyarrow import fs
 
 from mistbow.client.backup_model import StreamCut, StreamDeletions
 from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, NotFoundError
+from storage_agent.streams.manifest import Tombstone
+from storage_agent.streams.stream_record import StreamRecord, schema_of
 
 _CONTENTS = "backup.json"
 FORMAT = 1
+_ANOTHER = "Restore another backup."
 _HINT = "For example /backups/edge-1, s3://bucket/edge-1 or file:///backups/edge-1."
 
 
@@ -56,6 +61,29 @@ class BackupStream(msgspec.Struct, frozen=True, kw_only=True):
     deletions: StreamDeletions
     parts: tuple[PartFile, ...]
 
+    def __post_init__(self) -> None:
+        name, head = self.cut.name, self.cut.head
+        if any(part.next != after.first for part, after in pairwise(self.parts)):
+            raise ValueError(f"a part of the stream {name} is missing")
+        if any(not 0 <= part.first < part.next <= head for part in self.parts):
+            raise ValueError(f"a part of the stream {name} has impossible positions")
+        try:
+            self.schema()
+            self.tombstones()
+        except (pa.ArrowException, OSError, msgspec.ValidationError) as error:
+            raise ValueError(f"the stream {name} cannot be read: {error}") from error
+
+    def schema(self) -> pa.Schema:
+        """Return the schema of the stream."""
+        return schema_of(StreamRecord(self.cut.schema))
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return the tombstones of the stream; none applies to rows after the cut."""
+        found = msgspec.convert(self.deletions.tombstones, list[Tombstone])
+        return [
+            msgspec.structs.replace(each, before=min(each.before, self.cut.head)) for each in found
+        ]
+
 
 class _BackupFormat(msgspec.Struct, frozen=True):
     """The field of the contents that all formats have."""
@@ -63,8 +91,12 @@ class _BackupFormat(msgspec.Struct, frozen=True):
     format: int
 
 
-class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of a backup. ``cut``: the time (ms) at which the backup ends."""
+class BackupContents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The contents of a backup. ``cut``: the time (ms) at which the backup ends.
+
+    ``sha256``: the hash of the file with these contents, computed with an empty ``sha256``; empty
+    in backups of earlier versions. It is the last field.
+    """
 
     format: int
     id: str
@@ -74,11 +106,18 @@ class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
     series: BackupFile
     streams: tuple[BackupStream, ...]
     configuration: dict[str, Any] = {}
+    sha256: str = ""
 
     @property
     def files(self) -> list[BackupFile]:
         """All files of the backup but this one."""
         return [self.series, *(part for each in self.streams for part in each.parts)]
+
+
+def _with_hash(data: bytes, old: str, new: str) -> bytes:
+    """Return encoded contents with another hash of themselves."""
+    before, mark, after = data.rpartition(f'"sha256": "{old}"'.encode())
+    return before + mark.replace(f'"{old}"'.encode(), f'"{new}"'.encode()) + after
 
 
 class Archive:
@@ -130,7 +169,9 @@ class Archive:
         """Write the contents; only then the backup is complete."""
         if isinstance(self._files, fs.LocalFileSystem):
             os.sync()
-        self.write(_CONTENTS, msgspec.json.format(msgspec.json.encode(contents)))
+        unsigned = msgspec.structs.replace(contents, sha256="")
+        data = msgspec.json.format(msgspec.json.encode(unsigned))
+        self.write(_CONTENTS, _with_hash(data, "", hashlib.sha256(data).hexdigest()))
         if isinstance(self._files, fs.LocalFileSystem):
             os.sync()
 
@@ -149,21 +190,41 @@ class Archive:
                     f"{self.location} has the format {number}; this version reads {FORMAT}",
                     hint="Restore it with the version of Mistbow that wrote it.",
                 )
-            return msgspec.json.decode(data, type=BackupContents)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise MistbowError(
-                f"{self.location}/{_CONTENTS} is damaged: {error}", hint="Restore another backup."
-            ) from error
+            contents = msgspec.json.decode(data, type=BackupContents)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise self._damaged(str(error)) from error
+        expected = contents.sha256
+        if expected and expected != hashlib.sha256(_with_hash(data, expected, "")).hexdigest():
+            raise self._damaged("its content is not that of the time of the backup")
+        return contents
+
+    def check_files(self, contents: BackupContents) -> None:
+        """Raise ``MistbowError`` if a file of the backup is missing, or has another size."""
+        paths = [f"{self._root}/{file.path}" for file in contents.files]
+        infos = self._do(lambda: self._files.get_file_info(paths))
+        for file, info in zip(contents.files, infos, strict=True):
+            if info.type != fs.FileType.File:
+                raise MistbowError(
+                    f"the file {file.path} of the backup {self.location} is missing", hint=_ANOTHER
+                )
+            if info.size != file.bytes:
+                raise MistbowError(
+                    f"the file {file.path} of the backup {self.location} is damaged: it has "
+                    f"{info.size} bytes instead of {file.bytes}",
+                    hint=_ANOTHER,
+                )
 
     def read(self, file: BackupFile) -> bytes:
         """Return the content of a file; raises ``MistbowError`` if it is damaged or missing."""
         data = self._read(file.path)
         if hashlib.sha256(data).hexdigest() != file.sha256:
             raise MistbowError(
-                f"the file {file.path} of the backup {self.location} is damaged",
-                hint="Restore another backup.",
+                f"the file {file.path} of the backup {self.location} is damaged", hint=_ANOTHER
             )
         return data
+
+    def _damaged(self, reason: str) -> MistbowError:
+        return MistbowError(f"{self.location}/{_CONTENTS} is damaged: {reason}", hint=_ANOTHER)
 
     def _read(self, path: str) -> bytes:
         def read() -> bytes:

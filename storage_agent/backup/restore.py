@@ -28,7 +28,7 @@ from storage_agent.ignite.text_cell import TextCell
 from storage_agent.membership.facts import Facts, apply_events
 from storage_agent.streams import runs
 from storage_agent.streams.index import time_range
-from storage_agent.streams.manifest import Manifest, Tombstone, manifest_key
+from storage_agent.streams.manifest import Manifest, manifest_key
 from storage_agent.streams.runs import Run
 from storage_agent.streams.segment_store import FUTURE_POINTS, SEGMENT_TABLE, SegmentStore
 from storage_agent.streams.segments import Segment, SegmentHeader, empty_batch, encode_segment
@@ -38,7 +38,6 @@ from storage_agent.streams.stream_record import (
     StreamRecord,
     encode_record,
     log_key,
-    schema_of,
 )
 
 GAP = 2**40
@@ -61,9 +60,10 @@ async def restore(
 
     After an error, the function may be called again; until it succeeds, no agent starts with this
     Ignite. Raises ``ConflictError`` if Ignite has streams, and ``MistbowError`` if a file of the
-    backup is damaged.
+    backup is damaged: nothing is stored if the contents are damaged, or a file is missing.
     """
     contents = archive.contents()
+    archive.check_files(contents)
     await _begin(ignite, contents)
     restoration = _Restoration(archive, ignite, clock, contents)
     for stream in contents.streams:
@@ -110,7 +110,7 @@ class _Restoration:
         """Store a stream: its rows, then its manifest and its state, and at last its record."""
         cut = stream.cut
         record = StreamRecord(cut.schema, cut.incarnation)
-        log = _Log(stream, log_key(cut.name, cut.incarnation), schema_of(record))
+        log = _Log(stream, log_key(cut.name, cut.incarnation), stream.schema())
         # Compaction retains the last event of each fact only, so only these are stored again.
         built = () if cut.name == METADATA_STREAM else await self._runs(log)
         # Rows before the cut that were evicted during the backup leave a gap, too.
@@ -122,7 +122,7 @@ class _Restoration:
         manifest = Manifest(
             first=built[0].first if built else cut.head,
             runs=tuple(built),
-            tombstones=tuple(_clipped(stream)),
+            tombstones=tuple(stream.tombstones()),
             last_tombstone=stream.deletions.last,
         )
         attributes = cut.attributes
@@ -260,14 +260,6 @@ def _values(part: Part, schema: pa.Schema) -> Iterator[tuple[str, bytes]]:
 
 def _block_count(part: Part, schema: pa.Schema) -> int:
     return runs.block_count(part.rows.num_rows, schema)
-
-
-def _clipped(stream: BackupStream) -> Iterator[Tombstone]:
-    """Yield the tombstones of a stream; none applies to rows after the cut."""
-    for each in stream.deletions.tombstones:
-        tombstone = msgspec.convert(each, Tombstone)
-        before = min(tombstone.before, stream.cut.head)
-        yield msgspec.structs.replace(tombstone, before=before)
 
 
 def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
