@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,7 @@ RECORD_PREFIX = "records/"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
 _LAST_SEGMENTS = 16
 _MAX_SHOWN_ZONE = 100
+_MAX_SHOWN_NAME = 100
 _RESERVED = ("info", "claim", "seek", "offset", "rows", "events", "hold")
 _RETRY_S = 5.0
 
@@ -207,9 +208,10 @@ class Streams:
         """
         _check_name(name)
         _check_schema(schema)
-        # Streams of earlier versions may have unknown time zones, also at other sites.
+        # Streams of earlier versions may have such fields, also at other sites.
         if name not in self._open and not is_internal(name):
             _check_time_zones(schema)
+            _check_field_names(schema)
         self.check(name)
         created = await self._record(name, schema)
         try:
@@ -466,3 +468,18 @@ def _check_time_zones(schema: pa.Schema) -> None:
                 hint="Use a name of the time zone database, such as UTC or Europe/Berlin, or an "
                 "offset such as +02:00.",
             )
+
+
+def _check_field_names(fields: Iterable[pa.Field]) -> None:
+    """Raise ``InvalidRequestError`` if a field, also inside another one, has a NUL in its name.
+
+    In Arrow's interface for C, by which SQL reads rows, a NUL ends the name.
+    """
+    for field in fields:
+        if "\0" in field.name:
+            raise InvalidRequestError(
+                f"the field {field.name[:_MAX_SHOWN_NAME]!r} has the character U+0000 in its name",
+                hint="Rename the field.",
+            )
+        kind = field.type
+        _check_field_names(kind.field(number) for number in range(kind.num_fields))
