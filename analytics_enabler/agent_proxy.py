@@ -9,13 +9,18 @@ from fastapi import Response
 
 from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import current_caller
+from mistbow.client.answer_time import AnswerTime, read_within
 from mistbow.client.connections import async_transport
 from mistbow.client.credentials import ServiceCredentials
 from mistbow.errors import UnavailableError
 from mistbow.tls import client_context
 from mistbow.trust_settings import TokenSettings
 
-_TIMEOUT = httpx.Timeout(60.0, connect=2.0)
+_ANSWER_S = 60.0
+_TIMEOUT = httpx.Timeout(_ANSWER_S, connect=2.0)
+_TOTAL_S = _ANSWER_S + 5.0
+"""The time (s) until the headers of an answer, with the connection and the proof of an identity."""
+
 _LIMITS = httpx.Limits(max_connections=50, max_keepalive_connections=10)
 
 
@@ -67,8 +72,10 @@ class AgentProxy:
         return await self._send("GET", path, params={**params, **where}, headers=headers)
 
     async def _send(self, method: str, path: str, **arguments: Any) -> Response:
+        request = self._client.build_request(method, path, **arguments)
+        time = AnswerTime(f"the storage agent {self._url}", _TOTAL_S, _ANSWER_S)
         try:
-            answer = await self._client.request(method, path, **arguments)
+            answer = await read_within(time, self._client, request)
         except httpx.HTTPError as error:
             reason = str(error) or type(error).__name__
             raise UnavailableError(

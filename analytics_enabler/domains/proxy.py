@@ -1,6 +1,7 @@
 """The proxy of requests to the enablers of other domains, and to the active enabler."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ from analytics_enabler.limits import MAX_RESULTS_WAIT_S
 from analytics_enabler.semantics import Definition
 from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import Caller, current_caller
+from mistbow.client.answer_time import MIN_BYTES_PER_S, AnswerTime, send_within
 from mistbow.client.bounded_answers import IN_PARTS, at_most
 from mistbow.client.connections import async_transport
 from mistbow.client.credentials import ServiceCredentials, UnverifiedServiceError
@@ -52,9 +54,6 @@ _ORDER_S = 60.0
 
 _MAX_LIST_BYTES = 16 * 2**20
 """The maximum size of what another enabler answers about its deployments."""
-
-_MIN_BYTES_PER_S = 16 * 2**10
-"""The minimum rate at which another enabler reads the body of a request."""
 
 _TRANSIENT = frozenset({408, 421, 425, 429})
 """The statuses from 400 to 499 after which a repetition of the same request may succeed."""
@@ -320,13 +319,16 @@ class DomainProxy:
             content=body,
             timeout=timeout,
         )
+        time = AnswerTime(
+            f"the enabler of the domain {to.enabler.domain} at {to.enabler.url}",
+            _headers_s(timeout, len(body)),
+            timeout.read or 0.0,
+            math.inf,
+        )
         try:
-            async with asyncio.timeout(_headers_s(timeout, len(body))):
-                return await client.send(sent, stream=True)
-        except TimeoutError as error:
-            raise UnavailableError(
-                _silent(to, httpx.ReadTimeout("it answers too slowly")), hint="Try again later."
-            ) from error
+            if is_feed:
+                return await time.wait(client.send(sent, stream=True))
+            return await send_within(time, client, sent)
         except (httpx.ConnectError, httpx.ConnectTimeout, UnverifiedServiceError) as error:
             raise EnablerUnreachableError(_silent(to, error), hint="Try again later.") from error
         except httpx.HTTPError as error:
@@ -348,7 +350,7 @@ class DomainProxy:
 def _headers_s(timeout: httpx.Timeout, size: int) -> float:
     """Return the total time (s) until the headers of the answer to a request of ``size`` bytes."""
     waits = (timeout.connect or 0.0) + (timeout.read or 0.0)
-    return waits + _LIST_S + size / _MIN_BYTES_PER_S
+    return waits + _LIST_S + size / MIN_BYTES_PER_S
 
 
 def _response(answer: httpx.Response) -> Response:

@@ -286,7 +286,7 @@ class WorkerReconciler:
             self.observed = {}
             match error.__cause__:
                 # Nothing was refused: a name that does not resolve is no evidence about the worker.
-                case httpx.TimeoutException() | UnresolvedNameError():
+                case httpx.TimeoutException() | TimeoutError() | UnresolvedNameError():
                     self._note_contact(_Contact.TIMEOUT)
                 case httpx.RequestError():
                     self._note_contact(_Contact.REFUSAL)

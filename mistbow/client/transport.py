@@ -21,6 +21,7 @@ import httpx
 import msgspec
 import stamina
 
+from mistbow.client.answer_time import MIN_BYTES_PER_S, AnswerTime, read_within
 from mistbow.client.bounded_answers import IN_PARTS
 from mistbow.client.connections import async_transport, transport
 from mistbow.client.credentials import UnverifiedServiceError
@@ -35,6 +36,9 @@ JSON_HEADERS = {"Content-Type": "application/json"}
 
 _ANSWER_S = 30.0
 _CONNECT_S = 3.0
+_PROOF_S = 3.0
+"""The time (s) of a service for the proof of its identity before a first request."""
+
 _TIMEOUT = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S)
 _RETRIED_STATUSES = (429, 503)
 _MAX_IDLE_CONNECTIONS = 50
@@ -207,7 +211,9 @@ def _checked(response: httpx.Response) -> httpx.Response:
 
 
 def _is_retried(error: Exception) -> bool:
-    return isinstance(error, MistbowError) and error.status in _RETRIED_STATUSES
+    # An answer that is too slow is not requested again, as it would take as long again.
+    is_slow = isinstance(error.__cause__, TimeoutError)
+    return isinstance(error, MistbowError) and error.status in _RETRIED_STATUSES and not is_slow
 
 
 class Transport:
@@ -301,15 +307,25 @@ class AsyncTransport:
         return stamina.retry_context(on=_is_retried, attempts=attempts, wait_max=1.0)
 
     async def send(self, call: Call[T]) -> T:
-        """Return the service's answer; see ``Transport.send``."""
+        """Return the service's answer; see ``Transport.send``.
+
+        Also raises ``UnavailableError`` if the whole answer takes too long.
+        """
         async for attempt in self.attempts(call):
             with attempt:
                 try:
-                    response = await self._http.request(call.method, call.path, **call.arguments())
+                    response = await self._read(call)
                 except httpx.HTTPError as error:
                     raise _unavailable(self.url, error) from error
                 return call.parse(_checked(response))
         raise AssertionError("the last attempt returns or raises")
+
+    async def _read(self, call: Call[Any]) -> httpx.Response:
+        request = self._http.build_request(call.method, call.path, **call.arguments())
+        seconds = _CONNECT_S + _PROOF_S + _ANSWER_S + call.wait_s
+        size = len(call.content or b"")
+        time = AnswerTime(self.url, seconds + size / MIN_BYTES_PER_S, _ANSWER_S)
+        return await read_within(time, self._http, request)
 
     @asynccontextmanager
     async def stream(

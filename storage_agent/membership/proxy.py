@@ -14,12 +14,12 @@ from starlette.types import Message
 
 from mistbow.auth.callers import current_caller, on_behalf_of
 from mistbow.auth.rules import authorize
+from mistbow.client.answer_time import MAX_ANSWER_S
 from mistbow.errors import MistbowError, UnavailableError
 from mistbow.http.limits import is_true
 from mistbow.http.parameters import reject_repeated_parameters
 from mistbow.telemetry import get_logger
 from storage_agent.http.abandonment import answer_while_connected, is_only_reading
-from storage_agent.membership.answer_time import MAX_ANSWER_S
 from storage_agent.membership.network import (
     VIA,
     PeerNetwork,

@@ -111,3 +111,14 @@ async def test_deletion_at_a_domain_that_trickles_is_unavailable() -> None:
     async with asyncio.timeout(3):
         with pytest.raises(UnavailableError, match="answers too slowly"):
             await proxy.delete(enabler_of(proxy, "a"), "d")
+
+
+async def test_proxied_answer_that_trickles_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_module, "_TIMEOUT", httpx.Timeout(0.2))
+    proxy = proxy_to(a=trickled)
+    async with asyncio.timeout(3):
+        answer = await proxy.send(request_for_deployment(), enabler_of(proxy, "a"))
+        assert isinstance(answer, StreamingResponse)
+        with pytest.raises(UnavailableError, match=r"the domain a at .* answers too slowly"):
+            async for _ in answer.body_iterator:
+                pass

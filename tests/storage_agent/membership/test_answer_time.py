@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mistbow.client.answer_time import MIN_BYTES_PER_S
 from mistbow.errors import UnavailableError
 from mistbow.fabric import Fabric, Site
 from mistbow.streams.models import StreamInfo
@@ -121,7 +122,7 @@ async def test_read_of_a_replica_rejects_trickled_points() -> None:
 async def test_read_returns_a_long_answer_at_the_minimum_rate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    part = bytes(answer_time.MIN_BYTES_PER_S // 5)
+    part = bytes(MIN_BYTES_PER_S // 5)
     network = network_to(lambda: httpx.Response(200, stream=Trickle(part, 0.1, 12)))
     call = PeerRequest("s", "GET", b"/get")
     assert len(await network.read(call)) == 12 * len(part)

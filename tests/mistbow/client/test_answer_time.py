@@ -1,0 +1,126 @@
+"""Answers that arrive byte by byte: a client ends its request after a bounded time."""
+
+import asyncio
+import gzip
+from collections.abc import Awaitable, Callable
+
+import httpx
+import pytest
+
+from analytics.client.worker import AsyncWorkerClient
+from mistbow.client import transport
+from mistbow.client.agent import AsyncAgentClient
+from mistbow.client.answer_time import MIN_BYTES_PER_S, AnswerTime, read_within, send_within
+from mistbow.errors import UnavailableError
+from mistbow.streams.models import StreamInfo
+from tests.support.trickle import Trickle
+
+URL = "http://127.0.0.1:1"
+TOO_SLOW = f"{URL} answers too slowly"
+
+
+@pytest.fixture(autouse=True)
+def times(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_CONNECT_S", "_PROOF_S", "_ANSWER_S"):
+        monkeypatch.setattr(transport, name, 0.3)
+
+
+def answering(
+    client: AsyncAgentClient | AsyncWorkerClient,
+    answer: Callable[[httpx.Request], Awaitable[httpx.Response]],
+) -> list[str]:
+    """Let a function answer the requests of a client; return the list of their methods."""
+    received: list[str] = []
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        received.append(request.method)
+        return await answer(request)
+
+    client._transport._http._transport = httpx.MockTransport(handle)
+    return received
+
+
+async def trickle(_: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, stream=Trickle())
+
+
+async def never(_: httpx.Request) -> httpx.Response:
+    await asyncio.sleep(60)
+    raise AssertionError
+
+
+@pytest.mark.parametrize("answer", [trickle, never])
+async def test_read_of_a_trickled_answer_ends_and_is_not_repeated(
+    answer: Callable[[httpx.Request], Awaitable[httpx.Response]],
+) -> None:
+    agent = AsyncAgentClient(URL)
+    received = answering(agent, answer)
+    async with asyncio.timeout(5):
+        with pytest.raises(UnavailableError, match=TOO_SLOW):
+            await agent.info("x")
+    assert received == ["GET"]
+    await agent.close()
+
+
+async def test_order_to_a_worker_that_trickles_ends() -> None:
+    worker = AsyncWorkerClient(URL)
+    answering(worker, trickle)
+    async with asyncio.timeout(5):
+        with pytest.raises(UnavailableError, match=TOO_SLOW):
+            await worker.drain()
+    await worker.close()
+
+
+async def test_trickled_error_ends() -> None:
+    agent = AsyncAgentClient(URL)
+
+    async def refuse(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(503, stream=Trickle())
+
+    answering(agent, refuse)
+    async with asyncio.timeout(5):
+        with pytest.raises(UnavailableError, match=TOO_SLOW):
+            await agent.info("x")
+    await agent.close()
+
+
+async def test_long_answer_at_the_minimum_rate_is_read() -> None:
+    part = bytes(MIN_BYTES_PER_S // 2)
+
+    async def steady(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, stream=Trickle(part, 0.05, 12))
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(steady), base_url=URL) as client:
+        request = client.build_request("GET", "/")
+        answer = await read_within(AnswerTime("it", 0.5, 0.5), client, request)
+        assert len(answer.content) == 12 * len(part)
+        with pytest.raises(UnavailableError, match="it answers too slowly"):
+            await read_within(AnswerTime("it", 0.5, 0.5, max_s=0.3), client, request)
+
+
+async def test_pauses_of_the_reader_do_not_count() -> None:
+    async def fast(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, stream=Trickle(interval_s=0.01, count=5))
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(fast), base_url=URL) as client:
+        request = client.build_request("GET", "/")
+        answer = await send_within(AnswerTime("it", 1.0, 1.0), client, request)
+        async for _ in answer.aiter_raw():
+            await asyncio.sleep(0.25)
+        await answer.aclose()
+
+
+async def test_compressed_answer_is_decoded() -> None:
+    """The clients of people accept compressed answers."""
+    agent = AsyncAgentClient(URL)
+    body = b'{"streams": []}'
+
+    async def compress(_: httpx.Request) -> httpx.Response:
+        headers = {"Content-Encoding": "gzip"}
+        stream = Trickle(gzip.compress(body), 0.01, 1)
+        return httpx.Response(200, headers=headers, stream=stream)
+
+    answering(agent, compress)
+    found: list[StreamInfo] = await agent.streams()
+    assert found == []
+    await agent.close()
