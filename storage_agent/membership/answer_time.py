@@ -3,22 +3,19 @@
 A stolen site could delay reads over all sites, and loops in the background, without end.
 """
 
-from mistbow.client import answer_time
-from mistbow.client.answer_time import MAX_ANSWER_S, MIN_BYTES_PER_S
+from mistbow.client.answer_time import MAX_ANSWER_S, MIN_BYTES_PER_S, AnswerTime
 
 CONNECT_S = 1.0
 ANSWER_S = 3.0
 """The time (s) of a peer for the proof of its identity, and for an answer without a wait."""
 
 
-class AnswerTime(answer_time.AnswerTime):
-    """The remaining time of a request to a site; it grows with the bytes of the answer.
+def answer_time_of(site: str, size: int = 0, wait_s: float = 0.0) -> AnswerTime:
+    """Return the time that a site has to answer a request.
 
     ``size``: the bytes of the request. ``wait_s``: the time that the handler of the request may
     take.
     """
-
-    def __init__(self, site: str, size: int = 0, wait_s: float = 0.0) -> None:
-        # ANSWER_S twice: before a first request, the site proves its identity.
-        seconds = CONNECT_S + 2 * ANSWER_S + wait_s + size / MIN_BYTES_PER_S
-        super().__init__(f"the site {site}", seconds, ANSWER_S, MAX_ANSWER_S)
+    # ANSWER_S twice: before a first request, the site proves its identity.
+    seconds = CONNECT_S + 2 * ANSWER_S + wait_s + size / MIN_BYTES_PER_S
+    return AnswerTime(f"the site {site}", seconds, ANSWER_S, MAX_ANSWER_S)

@@ -17,7 +17,7 @@ from mistbow.errors import MistbowError, UnavailableError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
-from storage_agent.membership.answer_time import CONNECT_S, AnswerTime
+from storage_agent.membership.answer_time import CONNECT_S, answer_time_of
 from storage_agent.membership.network import PeerNetwork, count_bytes, decode_error
 from storage_agent.membership.peer import Peer
 from storage_agent.membership.peers import Peers
@@ -123,7 +123,7 @@ class LinkProber:
             timeout=httpx.Timeout(_ANSWER_S, connect=CONNECT_S),
             extensions=at_most(_MAX_ANSWER_BYTES),
         )
-        response = await AnswerTime(site, len(content), _ANSWER_S).wait(answer)
+        response = await answer_time_of(site, len(content), _ANSWER_S).wait(answer)
         if not response.is_success:
             raise decode_error(response.status_code, response.content)
 

@@ -14,6 +14,7 @@ from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import current_caller
 from mistbow.auth.credential import Credential
 from mistbow.auth.identity import Proof
+from mistbow.client.answer_time import AnswerTime
 from mistbow.client.bounded_answers import IN_PARTS
 from mistbow.client.connections import async_transport
 from mistbow.client.credentials import ServiceCredentials, UnverifiedServiceError
@@ -23,7 +24,7 @@ from mistbow.streams.schemas import METADATA
 from mistbow.streams.wire import Chunk, ChunkDecoder
 from mistbow.tls import TlsFiles, client_context
 from storage_agent import metrics
-from storage_agent.membership.answer_time import ANSWER_S, CONNECT_S, AnswerTime
+from storage_agent.membership.answer_time import ANSWER_S, CONNECT_S, answer_time_of
 from storage_agent.membership.peer import Peer
 from storage_agent.membership.peers import Peers
 
@@ -202,7 +203,7 @@ class PeerNetwork:
             if hop.address is None:
                 continue  # the link was lost while an earlier hop was contacted
             client = self.client(hop.address)
-            time = AnswerTime(call.site, len(call.content), call.wait_s)
+            time = answer_time_of(call.site, len(call.content), call.wait_s)
             try:
                 sent = client.send(self._request(call, hop, client), stream=True)
                 response = await time.wait(sent)
