@@ -18,7 +18,13 @@ from tests.support.sender import Sender
 from tests.support.traffic import Traffic
 
 EVERY_MS = 1000
-LONGEST_PAUSE_MS = EVERY_MS + 2000
+LONGEST_PAUSE_MS = EVERY_MS + 10_000
+"""The longest pause (ms) in results that the tests accept.
+
+The goal, an interval of ticks and 2 s, is measured by ``make handovers`` on a machine that runs
+nothing else.
+"""
+
 LONGEST_START_MS = 5000
 """The longest time (ms) from the first result of an insight to the end of the state "starting"."""
 

@@ -82,7 +82,9 @@ def worst(suite: Suite, city: None) -> str:
         if "worst" in {each.name for each in earlier.insights}:
             return earlier.deployment_id
     deployed = suite.enabler.submit(WRITTEN.replace("MAXX", "MAX")).deployment_id
-    eventually(lambda: span_of(suite, deployed, "west") > 0, what="the insight has results")
+    eventually(
+        lambda: span_of(suite, deployed, "west") > 0, timeout=120, what="the insight has results"
+    )
     return deployed
 
 
@@ -117,6 +119,8 @@ def hostile(suite: Suite) -> Iterator[str]:
     put_hostile_point(suite)
     eventually(lambda: suite.enabler.metrics(metric=HOSTILE).metrics, what="the metric is known")
     deployed = suite.enabler.submit(HOSTILE_QUERY, name=HOSTILE[:200]).deployment_id
-    eventually(lambda: has_hostile_result(suite, deployed), what="a result has a hostile key")
+    eventually(
+        lambda: has_hostile_result(suite, deployed), timeout=120, what="a result has a hostile key"
+    )
     yield deployed
     suite.enabler.delete(deployed)
