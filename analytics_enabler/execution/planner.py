@@ -68,7 +68,9 @@ class Planner:
         old = self._placements.get(group) or GroupPlacement(group=group, sites=())
         if group.scope is not None:
             return msgspec.structs.replace(old, sites=(group.scope,))
-        if len(sites.names) == 1:
+        # After other sites were removed, a merge remains: only its decisions name these sites, so
+        # a whole fragment would correct results without their points.
+        if len(sites.names) == 1 and old.version is None:
             return msgspec.structs.replace(old, sites=sites.names)
         running = None if must_move_panes(old, sites.own, sites.workerless) else old.version
         version = await self._version(group, plan, running)

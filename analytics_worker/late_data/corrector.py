@@ -54,8 +54,8 @@ _POSITION_ATTRIBUTES = {Whole: "corrected", Merge: "decided"}
 class LateDataScanner(Protocol):
     """Scans a stream for late data, in ascending order of positions.
 
-    ``next``: the position before which all rows are processed. ``due``: insight uid -> the ticks
-    that scanned, unprocessed rows affect.
+    ``next``: the position at which the next scan begins. ``due``: insight uid -> the ticks that
+    scanned, unprocessed rows affect.
     """
 
     next: int
@@ -64,6 +64,11 @@ class LateDataScanner(Protocol):
     @property
     def corrected_until(self) -> int:
         """All rows that arrived before the frontier reached this time (ms) are processed."""
+        ...
+
+    @property
+    def processed_to(self) -> int:
+        """The position before which all rows are processed: no later position is stored."""
         ...
 
     @property
@@ -81,7 +86,9 @@ class LateDataScanner(Protocol):
         ...
 
     def move_to(self, position: int) -> None:
-        """Continue the scan at a position; the rows before the position count as processed."""
+        """Continue the scan at a position, after the ticks that the last scan returned are
+        corrected.
+        """
         ...
 
 
@@ -258,7 +265,7 @@ class Corrector:
             elif task is self._task:  # else another fragment has begun, at an earlier position
                 self._waiting = waiting = _still_waiting(waiting, unanswered.spans, scanner)
                 scanner.move_to(position)
-                to_store = min(position, waiting.position)
+                to_store = min(scanner.processed_to, waiting.position)
                 is_far = to_store >= self._stored_position + _POSITION_STEP
                 if spans or isinstance(task.fragment, Merge) or is_far:
                     self._store_position(task, to_store)
@@ -429,7 +436,7 @@ def _still_waiting(
         return _NONE_WAIT
     return _WaitingTicks(
         unanswered,
-        min(before.position, scanner.next),
+        min(before.position, scanner.processed_to),
         min(before.corrected_until, scanner.corrected_until),
     )
 

@@ -1,5 +1,6 @@
 """The panes that a merge missed: late panes, and panes of sites that have joined again."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
@@ -18,20 +19,38 @@ from analytics_worker.merge.decisions import (
 from mistbow.client.agent import AgentClient
 from mistbow.errors import UnavailableError
 from mistbow.streams.schemas import RAW
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
 
 _FIRST_ROWS = 1000
 _MAX_DECISIONS = 1000
+_NEVER = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class _UnansweredJoin:
+    """The join of a new site that has not answered yet, so the time of its first point is unknown.
+
+    ``gap``: the gap of the site, which has ended at ``until`` (ms). ``position``: a position that
+    is not after the decision.
+    """
+
+    gap: SiteGap
+    until: int
+    position: int
 
 
 @dataclass(slots=True, eq=False)
 class LatePaneScanner:
     """Scans the decisions of a merge, in order, for panes that the merge missed.
 
-    Decisions before the position ``next`` are processed. ``presence``: the gaps of sites after the
-    processed decisions. ``pending``: the decisions that are read, but not processed. ``head``: the
-    position after the last decision that was read. ``due``: the ticks that the pending decisions
-    affect. ``later_due``: the ticks among them that cannot be corrected yet. ``complete_until``:
-    the time (ms) up to which results were complete before the last decision was read.
+    Decisions before the position ``next`` are processed, except for those in ``unanswered``.
+    ``presence``: the gaps of sites after the processed decisions. ``pending``: the decisions that
+    are read, but not processed. ``head``: the position after the last decision that was read.
+    ``due``: the ticks that the unprocessed decisions affect, or may affect. ``later_due``: the
+    ticks among them that cannot be corrected yet. ``complete_until``: the time (ms) up to which
+    results were complete before the last decision was read.
     """
 
     agent: AgentClient
@@ -43,6 +62,8 @@ class LatePaneScanner:
     due: dict[str, list[TickSpan]] = field(default_factory=dict)
     later_due: dict[str, list[TickSpan]] = field(default_factory=dict)
     complete_until: int = 0
+    unanswered: tuple[_UnansweredJoin, ...] = ()
+    _next_unanswered: tuple[_UnansweredJoin, ...] = ()
 
     @property
     def corrected_until(self) -> int:
@@ -50,7 +71,13 @@ class LatePaneScanner:
 
         The panes of a pending decision were read when the windows up to its time had closed.
         """
-        return min((self.complete_until, *(each.ts for each in self.pending)))
+        joins = (join.until for join in self.unanswered)
+        return min((self.complete_until, *(each.ts for each in self.pending), *joins))
+
+    @property
+    def processed_to(self) -> int:
+        """The position before which all decisions are processed."""
+        return min((self.next, *(join.position for join in self.unanswered)))
 
     @property
     def is_behind(self) -> bool:
@@ -62,7 +89,8 @@ class LatePaneScanner:
         scan).
 
         Return None if there is no next decision, or if results are not yet complete up to the
-        affected ticks. ``frontier``: the time (ms) up to which results are complete.
+        affected ticks. The ticks that the join of a new site affects are returned once the site
+        answers. ``frontier``: the time (ms) up to which results are complete.
         """
         self._read()
         grain = self.fragment.grain_ms
@@ -70,26 +98,37 @@ class LatePaneScanner:
         presence = Presence(list(self.presence.gaps))
         of_windows: dict[str, set[TickSpan]] = {}
         waiting: dict[str, set[TickSpan]] = {}
+        unanswered: list[_UnansweredJoin] = []
+        for join in self.unanswered:
+            found, is_known = self._missed_windows(join.gap, join.until)
+            _add(found, of_windows if is_known else waiting)
+            if not is_known:
+                unanswered.append(join)
+        has_answered = len(unanswered) < len(self.unanswered)
         ready = 0
         for number, decision in enumerate(self.pending[:_MAX_DECISIONS]):
             gap = presence.open_gap(decision.site)
             is_ready = ready == number and _ready_at(decision) <= frontier
+            is_known = True
             match decision.decision:
                 case Late(spans):
                     found = self._late_windows(spans)
                 case Joined() if gap is not None:
-                    found = self._missed_windows(gap, decision.ts)
+                    found, is_known = self._missed_windows(gap, decision.ts)
+                    if is_ready and not is_known:
+                        unanswered.append(_UnansweredJoin(gap, decision.ts, self.next))
+                        log.warning("correction_waits", site=gap.site)
                 case _:
                     found = {}
-            for window, some in found.items():
-                (of_windows if is_ready else waiting).setdefault(window, set()).update(some)
+            _add(found, of_windows if is_ready and is_known else waiting)
             presence.apply([decision])
             ready += is_ready
+        self._next_unanswered = tuple(unanswered)
         plan = self.fragment.plan
         touched = dict(spans_of_insights(plan, of_windows))
         self.later_due = dict(spans_of_insights(plan, waiting))
         self.due = {**self.later_due, **touched}
-        if not ready:
+        if not ready and not has_answered:
             return None
         return touched, self.head - len(self.pending) + ready
 
@@ -98,6 +137,7 @@ class LatePaneScanner:
         ready = max(0, position - (self.head - len(self.pending)))
         self.presence.apply(self.pending[:ready])
         del self.pending[:ready]
+        self.unanswered = self._next_unanswered
         self.next = max(self.next, position)
         self.due = self.later_due
 
@@ -126,30 +166,47 @@ class LatePaneScanner:
                 of_windows.setdefault(window.id, set()).update(ticks)
         return of_windows
 
-    def _missed_windows(self, gap: SiteGap, until: int) -> dict[str, set[TickSpan]]:
-        after = gap.after
+    def _missed_windows(self, gap: SiteGap, until: int) -> tuple[dict[str, set[TickSpan]], bool]:
+        """Return (window id -> the ticks in a gap that ended at ``until``, whether the gap's
+        beginning is known).
+
+        If a new site does not answer, its gap may begin at the first tick.
+        """
+        after, is_known = gap.after, True
         if after == 0:  # The site was never present before.
-            after = self._first_time(gap.site) - 1
-            if gap.named_after is not None:
-                after = min(after, gap.named_after)
+            first = self._first_time(gap.site)
+            is_known = first is not None
+            if first is not None:
+                after = first - 1
+                if gap.named_after is not None:
+                    after = min(after, gap.named_after)
         of_windows = {}
         for window in self.fragment.plan.windows:
-            first, last = window.ticks.after(after), window.ticks.last(until)
-            of_windows[window.id] = {TickSpan(first, last)} if first <= last else set()
-        return of_windows
+            begin, end = window.ticks.after(after), window.ticks.last(until)
+            of_windows[window.id] = {TickSpan(begin, end)} if begin <= end else set()
+        return of_windows, is_known
 
-    def _first_time(self, site: str) -> int:
+    def _first_time(self, site: str) -> int | None:
         """Return the approximate time (ms) of the first point of a new site.
 
-        Returns ``2**62`` if the site has no points, and 0 if it does not answer: the correction of
-        all ticks waits for the site then.
+        Returns ``2**62`` if the site has no points, or is no longer a source. Returns None if the
+        site does not answer, or 0 if another site stores its panes, which may be readable.
         """
+        panes_sites = [one.site for one in self.fragment.sources if one.data_site == site]
+        if not panes_sites:
+            return _NEVER
         try:
             rows = self.agent.at(site).read(RAW, 0, _FIRST_ROWS, columns=["ts"]).table
         except UnavailableError:
-            return 0
+            return None if site in panes_sites else 0
         first: int | None = pc.min(rows["ts"]).as_py()
-        return 2**62 if first is None else first
+        return _NEVER if first is None else first
+
+
+def _add(found: Mapping[str, set[TickSpan]], to: dict[str, set[TickSpan]]) -> None:
+    """Add the ticks of windows to those in ``to``."""
+    for window, spans in found.items():
+        to.setdefault(window, set()).update(spans)
 
 
 def _ready_at(decision: SiteDecision) -> int:

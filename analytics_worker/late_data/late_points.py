@@ -68,6 +68,11 @@ class LatePointScanner:
         self.next, self.goal, self.due = position, None, {}
 
     @property
+    def processed_to(self) -> int:
+        """The position before which all rows are processed."""
+        return self.next
+
+    @property
     def is_behind(self) -> bool:
         """Whether the stream has rows after the goal of the present scan."""
         return self.goal is not None and self.goal.next < self.goal.head

@@ -3,12 +3,14 @@
 Windows that end at a tick are closed when the panes of all present sites up to the tick have
 arrived. A site leaves when its frontier has not moved for ``patience``, or when it has lagged for
 several times ``patience``. The site joins again when it has caught up, or when it moves steadily
-and lags no more than a present site may.
+and lags no more than a present site may. A site that leaves soon after each time it joins, since it
+moves more seldom than ``patience``, joins ever more seldom.
 """
 
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from analytics_worker.merge.decisions import Joined, Left, Presence, SiteDecision
 
@@ -20,6 +22,9 @@ _START_PATIENCES = 3
 
 Its partial fragment may be starting.
 """
+
+_MAX_ABSENCE_MS = 600_000
+"""The longest time (ms) after which a site joins again although its stays were short."""
 
 _MAX_TICKS = 60
 """The greatest number of ticks that one batch closes."""
@@ -134,7 +139,8 @@ class MergeFrontier:
         decisions = []
         for site, one in progress.items():
             if presence.open_gap(site) is not None:
-                if self._has_caught_up(site, one.frontier, max(promise, furthest)):
+                has_caught_up = self._has_caught_up(site, one.frontier, max(promise, furthest))
+                if has_caught_up and not self._is_kept_away(site, presence, now_ms):
                     joins_at = max(now_ms, furthest, promise) + _JOIN_AHEAD_MS
                     decisions.append(SiteDecision(self._round_up(joins_at), site, Joined()))
             elif one.frontier < promise and self._is_silent(site):
@@ -183,9 +189,35 @@ class MergeFrontier:
         if frontier >= furthest - self._grain:
             return True
         is_near = frontier >= furthest - self._tolerated_ms
+        return is_near and self._is_steady(site) and not self._is_silent(site)
+
+    def _is_kept_away(self, site: str, presence: Presence, now_ms: int) -> bool:
+        """Return whether a missing site that has caught up does not join yet.
+
+        A site that catches up at each move, but moves more seldom than the patience, leaves again
+        after each move. Each such short stay doubles the time for which the site stays away. The
+        site joins nevertheless, since results include its points only then. A site that moves
+        steadily joins at once.
+        """
+        if self._is_steady(site):
+            return False
+        patience_ms, short_stays = self._patience * 1000, 0
+        gaps = [gap for gap in reversed(presence.gaps) if gap.site == site]
+        for gap, former in pairwise(gaps):
+            if former.until is not None and gap.after - former.until > patience_ms:
+                break
+            short_stays += 1
+        if not short_stays:
+            return False
+        absence_ms = min(patience_ms * 2.0 ** min(short_stays, 20), _MAX_ABSENCE_MS)
+        return now_ms - gaps[0].after <= absence_ms
+
+    def _is_steady(self, site: str) -> bool:
+        """Return whether the pauses between moves of a site have not exceeded the patience for
+        longer than the patience.
+        """
         since = self._lags[site].steady_since
-        is_steady = since is not None and self._monotonic() - since > self._patience
-        return is_near and is_steady and not self._is_silent(site)
+        return since is not None and self._monotonic() - since > self._patience
 
     @property
     def _tolerated_ms(self) -> float:

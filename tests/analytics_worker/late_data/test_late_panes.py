@@ -20,7 +20,7 @@ from analytics_worker.merge.decisions import (
 )
 from mistbow.client.agent import AgentClient
 from mistbow.errors import UnavailableError
-from mistbow.streams.schemas import EVENTS
+from mistbow.streams.schemas import EVENTS, RAW
 
 PLAN = Plan(
     insights=(Insight(uid="i", expression=Measure("SUM", "w"), by=(), every_ms=5000, since=0),),
@@ -30,11 +30,13 @@ PLAN = Plan(
 
 
 class SilentSiteClient(AgentClient):
-    """A client for which the site ``silent`` does not answer."""
+    """A client that does not read points until ``answers`` is set, as if their site was silent."""
+
+    answers = False
 
     def read(self, *args: Any, **named: Any) -> Any:
-        if self._site == "silent":
-            raise UnavailableError("the site silent does not answer")
+        if args[0] == RAW and not self.answers:
+            raise UnavailableError("the site does not answer")
         return super().read(*args, **named)
 
 
@@ -88,14 +90,36 @@ def test_gap_of_a_new_site_without_points_begins_where_results_name_the_site(
     assert found[0] == {"i": [TickSpan(25_000, 40_000)]}
 
 
-def test_gap_of_a_new_site_that_does_not_answer_covers_all_ticks(agent: AgentClient) -> None:
+def test_gap_of_a_new_site_that_does_not_answer_is_corrected_once_it_answers(
+    agent: AgentClient,
+) -> None:
     decisions = Decisions(agent)
-    decisions.add(0, "silent", Left())
-    decisions.add(40_000, "silent", Joined())
-    decisions.agent = SilentSiteClient(agent.url)
+    decisions.add(0, "n1", Left(named_after=20_000))
+    decisions.add(40_000, "n1", Joined())
+    decisions.add(40_000, "x", Late((LateSpan("p", 45_000, 45_000, 50_000),)))
+    client = decisions.agent = SilentSiteClient(agent.url)
     finder = decisions.finder()
-    assert finder.scan(50_000) == ({"i": [TickSpan(1, 40_000)]}, finder.head)
-    decisions.agent.close()
+    # The site may have points at each tick, but no other correction waits for it.
+    assert finder.scan(50_000) == ({"i": [TickSpan(45_000, 45_000)]}, finder.head)
+    finder.move_to(finder.head)
+    assert finder.scan(60_000) is None
+    assert finder.due == {"i": [TickSpan(5_000, 40_000)]}
+    assert (finder.corrected_until, finder.processed_to) == (40_000, 0)
+    client.answers = True
+    assert finder.scan(60_000) == ({"i": [TickSpan(25_000, 40_000)]}, finder.head)
+    assert finder.processed_to == 0, "its ticks are not corrected yet"
+    finder.move_to(finder.head)
+    assert (finder.corrected_until, finder.processed_to) == (60_000, finder.head)
+    assert finder.scan(60_000) is None
+    client.close()
+
+
+def test_join_of_a_site_that_was_removed_stops_no_correction(agent: AgentClient) -> None:
+    decisions = Decisions(agent)
+    decisions.add(0, "removed", Left())
+    decisions.add(40_000, "removed", Joined())
+    finder = decisions.finder()
+    assert finder.scan(50_000) == ({}, finder.head)
 
 
 def test_gap_of_a_forgotten_site_ends_uncorrected(agent: AgentClient) -> None:

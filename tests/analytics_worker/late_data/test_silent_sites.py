@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from analytics.plan.nodes import Plan
 from analytics_worker.late_data.corrector import Corrector
 from analytics_worker.merge.decisions import (
     Forgotten,
+    Joined,
     Late,
     LateSpan,
     Left,
@@ -30,7 +32,7 @@ from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
 from mistbow.errors import UnavailableError
 from mistbow.streams.results import current_results
-from mistbow.streams.schemas import EVENTS, PANES
+from mistbow.streams.schemas import EVENTS, PANES, RAW
 from tests.analytics_worker.late_data.corrections import (
     EVER,
     access_to,
@@ -81,6 +83,22 @@ class CutLibrary(SparkLibrary):
             self.asked.append(self.cut)
             return SparkLibrary(self._session, CLOSED).recompute_from_panes(sources, *args)
         return super().recompute_from_panes(sources, *args)
+
+
+class NewSiteClient(AgentClient):
+    """A client for which the points of a new site cannot be read yet.
+
+    ``first``: the time (ms) of the first point, once they can be read.
+    """
+
+    first: int | None = None
+
+    def read(self, *args: Any, **named: Any) -> Any:
+        if args[0] != RAW:
+            return super().read(*args, **named)
+        if self.first is None:
+            raise UnavailableError("the new site does not answer")
+        return SimpleNamespace(table=pa.table({"ts": [self.first]}))
 
 
 CUT: dict[str, Callable[[CutClient, CutLibrary], CutClient | CutLibrary]] = {
@@ -218,6 +236,39 @@ def test_states_wait_for_a_silent_site_without_stopping_other_corrections(
         assert ("i", ticks[4], 2.0) in current(agent, target)
     assert corrector.ticks_due == {"count": 1}
     assert agent.info(target).attributes.get("decided", 0) == 0, "it would not be read again"
+    client.close()
+
+
+def test_join_of_a_new_site_is_corrected_from_its_first_point_once_it_answers(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    first = system_clock() // 1000 * 1000 - 30_000
+    ticks = range(first, first + 6000, 1000)
+    merge = merge_of_two_sites(agent, target, "new-site", ticks, (ticks[4],))
+    decisions = StreamLocation("n1", "decisions/new-site.joins")
+    agent.create_stream(decisions.stream, EVENTS)
+    decisions_epoch = agent.claim(decisions.stream).epoch
+    for decision in (SiteDecision(0, "n1", Left()), SiteDecision(ticks[4], "n1", Joined())):
+        agent.append(decisions.stream, row_of(decision), epoch=decisions_epoch)
+    store(agent, target, epoch, *(("i", tick, 7.0) for tick in ticks))
+    client = NewSiteClient(agent.url)
+    corrector = Corrector(SparkLibrary(spark, client.url), client)
+    corrector.begin(msgspec.structs.replace(merge, decisions=decisions), epoch)
+    for _ in range(2):
+        corrector.step(EVER)
+        assert current(agent, target) == {("i", tick, 7.0) for tick in ticks}
+        assert corrector.ticks_due == {"i": 5}
+        assert corrector.corrected_until <= ticks[4]
+        assert agent.info(target).attributes.get("decided", 0) == 0, "it would not be read again"
+    client.first = ticks[3]
+    assert corrector.step(EVER)
+    assert not corrector.step(EVER)
+    assert current(agent, target) == {
+        ("i", tick, 4.0 if tick in ticks[3:5] else 7.0) for tick in ticks
+    }
+    assert corrector.ticks_due == {}
+    assert corrector.corrected_until > ticks[4]
+    assert agent.info(target).attributes["decided"] > 2
     client.close()
 
 

@@ -135,6 +135,33 @@ def test_site_that_moves_more_seldom_than_the_patience_leaves_once() -> None:
     assert len(scene.presence.gaps) <= 1
 
 
+def test_site_that_catches_up_more_seldom_than_the_patience_joins_ever_more_seldom() -> None:
+    scene = MergeScene()
+    for now in range(10_000, 1_810_000, 500):
+        scene.at(now / 1000, now, a=now, b=now // 6000 * 6000)
+    joins = [gap.until for gap in scene.presence.gaps if gap.until is not None]
+    assert len(joins) <= 10
+    assert joins[-1] > 1_810_000 - 620_000, "results include its points only after it has joined"
+
+
+def test_site_with_short_stays_joins_as_soon_as_it_moves_steadily() -> None:
+    scene = MergeScene()
+    for now in range(10_000, 310_000, 500):
+        scene.at(now / 1000, now, a=now, b=now // 6000 * 6000)
+    assert scene.presence.open_gap("b")
+    for now in range(310_000, 317_000, 500):
+        scene.at(now / 1000, now, a=now, b=now)
+    assert not scene.presence.open_gap("b")
+    # After a long stay, a short cut has no such consequence.
+    for now in range(317_000, 330_000, 500):
+        scene.at(now / 1000, now, a=now, b=now)
+    for now in range(330_000, 337_000, 500):
+        scene.at(now / 1000, now, a=now, b=329_500)
+    assert scene.presence.open_gap("b")
+    scene.at(337, 337_000, a=337_000, b=337_000)
+    assert not scene.presence.open_gap("b")
+
+
 def test_merge_that_starts_late_counts_the_former_silence() -> None:
     scene = MergeScene(since=100_000)
     assert scene.at(0, 105_000, a=105_000, b=100_000) == 100_000

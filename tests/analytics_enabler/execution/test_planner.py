@@ -1,0 +1,58 @@
+"""The tasks of groups as sites come and go."""
+
+from typing import Any, cast
+
+from analytics.plan.fragments import Merge, Partial, Whole
+from analytics_enabler.execution.group_placements import GroupPlacements
+from analytics_enabler.execution.planner import PlannedSites, Planner
+from analytics_enabler.fabric_view import WorkerlessSites
+from analytics_enabler.fragments import MERGE, WHOLE, Tasks
+from analytics_enabler.groups import Group
+from mistbow.client.agent import AsyncAgentClient
+from mistbow.errors import NotFoundError
+from tests.analytics_enabler.support import MemoryJournal, deployment
+
+ALL = Group(scope=None, scheduler="fair")
+
+
+class AgentWithoutResults:
+    """A storage agent without streams of results."""
+
+    async def info(self, stream: str) -> Any:
+        raise NotFoundError(f"there is no stream {stream}")
+
+
+def planner() -> Planner:
+    placements = GroupPlacements(cast("Any", MemoryJournal()), lambda: 0)
+    return Planner(cast("AsyncAgentClient", AgentWithoutResults()), placements, 5000)
+
+
+async def planned(planner: Planner, text: str, *sites: str) -> Tasks:
+    none = frozenset[str]()
+    there = PlannedSites(sites, "cloud", WorkerlessSites(none, none, none))
+    await planner.plan(deployment(text, 100_000).running, there)
+    return planner.tasks[ALL]
+
+
+async def test_group_over_the_only_site_is_whole() -> None:
+    tasks = await planned(planner(), "a = COMPUTE AVG(x, 10 s) EVERY 5 s", "cloud")
+    assert isinstance(tasks[WHOLE], Whole)
+
+
+async def test_merge_whose_other_sites_were_removed_computes_the_panes_of_new_insights() -> None:
+    one = planner()
+    text = "a = COMPUTE AVG(x, 10 s) EVERY 5 s"
+    before = await planned(one, text, "cloud", "edge")
+    left = await planned(one, text, "cloud")
+    assert left["at-cloud"] == before["at-cloud"]
+    merge, partial = left[MERGE], left["at-cloud"]
+    assert isinstance(merge, Merge)
+    assert isinstance(partial, Partial)
+    assert (merge.sources, merge.plan.panes) == ((partial.target,), partial.panes)
+
+    more = await planned(one, f"{text}; b = COMPUTE MAX(y, 1 MINUTE) EVERY 5 s", "cloud")
+    merge, partial = more[MERGE], more["at-cloud"]
+    assert isinstance(merge, Merge)
+    assert isinstance(partial, Partial)
+    assert {pane.source.metric for pane in merge.plan.panes} == {"x", "y"}
+    assert partial.panes == merge.plan.panes
