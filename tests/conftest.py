@@ -29,9 +29,29 @@ def fog_keys(tmp_path: Path) -> FogKeys:
     return keys
 
 
-_LONG = ("tests/end_to_end/", "tests/analytics_worker/", "tests/storage_agent/crashes/")
+_SLOW = (
+    "tests/end_to_end/",
+    "tests/storage_agent/crashes/",
+    "tests/analytics_worker/",
+    "tests/analytics_enabler/",
+)
+"""The folders whose tests keep the processor busy for longest, mostly with Spark."""
+
+_SLOW_SHARE = 0.85
+"""The share of a run over which their files are spread, so that no process gets one at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the tests of the slowest folders first, so that no process gets a slow file last."""
-    items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
+    """Spread the files of the slow folders evenly over the run, folder by folder.
+
+    The other tests mostly wait. So the processes of a run together use the processor evenly.
+    """
+    rest = list(dict.fromkeys(item.path for item in items if not item.nodeid.startswith(_SLOW)))
+    slow = [
+        path
+        for folder in _SLOW
+        for path in dict.fromkeys(item.path for item in items if item.nodeid.startswith(folder))
+    ]
+    place = {path: number / len(rest) for number, path in enumerate(rest)}
+    place |= {path: _SLOW_SHARE * number / len(slow) for number, path in enumerate(slow)}
+    items.sort(key=lambda item: place[item.path])
