@@ -301,7 +301,7 @@ class DomainProxy:
         """Send a request to another enabler; ``marks``: the headers of a proxied request."""
         client = self._client(to)
         headers = {name: value for name, value in request.headers.items() if name in _HEADERS}
-        is_feed = request.url.path.endswith("/follow")
+        is_feed = request.url.path.endswith(("/follow", "/events"))
         is_read = request.url.path.endswith("/results")
         timeout = _FOLLOW_TIMEOUT if is_feed else _RESULTS_TIMEOUT if is_read else _TIMEOUT
         body = await request.body()

@@ -19,7 +19,7 @@ from storage_agent.streams.stream_record import StreamRecord, schema_of
 
 _CONTENTS = "backup.json"
 FORMAT = 1
-_ANOTHER = "Restore another backup."
+_RESTORE_ANOTHER = "Restore another backup."
 _HINT = "For example /backups/edge-1, s3://bucket/edge-1 or file:///backups/edge-1."
 
 
@@ -91,7 +91,7 @@ class _BackupFormat(msgspec.Struct, frozen=True):
     format: int
 
 
-class BackupContents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of a backup. ``cut``: the time (ms) at which the backup ends.
 
     ``sha256``: the hash of the file with these contents, computed with an empty ``sha256``; empty
@@ -112,6 +112,12 @@ class BackupContents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def files(self) -> list[BackupFile]:
         """All files of the backup but this one."""
         return [self.series, *(part for each in self.streams for part in each.parts)]
+
+
+def _unknown_fields(data: bytes) -> list[str]:
+    """Return the names of the fields of encoded contents that ``BackupContents`` does not have."""
+    known = {each.name for each in msgspec.structs.fields(BackupContents)}
+    return sorted(msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys() - known)
 
 
 def _with_hash(data: bytes, old: str, new: str) -> bytes:
@@ -194,24 +200,30 @@ class Archive:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise self._damaged(str(error)) from error
         expected = contents.sha256
+        # A damaged name of a field is an unknown field. Without a hash, nothing else shows it.
+        if not expected and (unknown := _unknown_fields(data)):
+            raise self._damaged(f"it has the unknown field {unknown[0]!r}")
         if expected and expected != hashlib.sha256(_with_hash(data, expected, "")).hexdigest():
-            raise self._damaged("its content is not that of the time of the backup")
+            raise self._damaged("its SHA-256 does not match its content")
         return contents
 
     def check_files(self, contents: BackupContents) -> None:
         """Raise ``MistbowError`` if a file of the backup is missing, or has another size."""
-        paths = [f"{self._root}/{file.path}" for file in contents.files]
-        infos = self._do(lambda: self._files.get_file_info(paths))
-        for file, info in zip(contents.files, infos, strict=True):
-            if info.type != fs.FileType.File:
+        # One listing: an object store answers requests for single files one after the other.
+        all_files = fs.FileSelector(self._root, recursive=True)
+        infos = {each.path: each for each in self._do(lambda: self._files.get_file_info(all_files))}
+        for file in contents.files:
+            info = infos.get(f"{self._root}/{file.path}")
+            if info is None or info.type != fs.FileType.File:
                 raise MistbowError(
-                    f"the file {file.path} of the backup {self.location} is missing", hint=_ANOTHER
+                    f"the file {file.path} of the backup {self.location} is missing",
+                    hint=_RESTORE_ANOTHER,
                 )
             if info.size != file.bytes:
                 raise MistbowError(
                     f"the file {file.path} of the backup {self.location} is damaged: it has "
                     f"{info.size} bytes instead of {file.bytes}",
-                    hint=_ANOTHER,
+                    hint=_RESTORE_ANOTHER,
                 )
 
     def read(self, file: BackupFile) -> bytes:
@@ -219,12 +231,15 @@ class Archive:
         data = self._read(file.path)
         if hashlib.sha256(data).hexdigest() != file.sha256:
             raise MistbowError(
-                f"the file {file.path} of the backup {self.location} is damaged", hint=_ANOTHER
+                f"the file {file.path} of the backup {self.location} is damaged",
+                hint=_RESTORE_ANOTHER,
             )
         return data
 
     def _damaged(self, reason: str) -> MistbowError:
-        return MistbowError(f"{self.location}/{_CONTENTS} is damaged: {reason}", hint=_ANOTHER)
+        return MistbowError(
+            f"{self.location}/{_CONTENTS} is damaged: {reason}", hint=_RESTORE_ANOTHER
+        )
 
     def _read(self, path: str) -> bytes:
         def read() -> bytes:

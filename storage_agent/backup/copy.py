@@ -46,6 +46,8 @@ def back_up(client: AgentClient, archive: Archive, report: Report = lambda _: No
             for each in cut.streams
             if each.name in parts
         )
+    except ValueError as error:
+        raise MistbowError(f"the agent has answered an impossible cut: {error}") from error
     finally:
         with suppress(MistbowError):  # the agent ends it by itself
             client.operations.end_backup(cut.id)

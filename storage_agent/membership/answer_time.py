@@ -1,6 +1,7 @@
 """The time that a peer has to answer a request.
 
-A stolen site could delay reads over all sites, and loops in the background, without end.
+Without a limit, a stolen site could delay reads over all sites, and loops in the background, for
+ever.
 """
 
 from mistbow.client.answer_time import MAX_ANSWER_S, MIN_BYTES_PER_S, AnswerTime

@@ -32,7 +32,7 @@ class Peer:
     agent has. ``acknowledged``: the version of this agent's reports that the peer has.
     ``contacted``: the round in which this agent last sent a heartbeat to the peer. ``is_regular``:
     whether it also sent one in the round before. ``is_awaited``: whether the last one is
-    unanswered. ``reported_urls``: reporting site -> another URL of the peer that it reports.
+    unanswered. ``reported_urls``: reporting site -> the URL of the peer that it reports.
     """
 
     site: str
@@ -72,14 +72,15 @@ class Peer:
         other sites.
         """
         self.reported_urls.pop(reporter, None)
-        if url is not None and url != self.url:
+        if url is not None:
             if len(self.reported_urls) >= _MAX_REPORTERS:
                 del self.reported_urls[next(iter(self.reported_urls))]
             self.reported_urls[reporter] = url
 
     def next_reported_url(self) -> str | None:
-        """Return one of the reported URLs, in turn; None: there are none."""
-        reporter = next(iter(self.reported_urls), None)
+        """Return one of the reported URLs other than ``url``, in turn; None: there are none."""
+        others = (one for one, url in self.reported_urls.items() if url != self.url)
+        reporter = next(others, None)
         if reporter is None:
             return None
         url = self.reported_urls.pop(reporter)

@@ -125,7 +125,7 @@ class Peers:
 
         They are the addresses of all peers, or in a large fog of some peers, and the addresses of
         seeds that do not answer. A silent peer is also contacted at an address that another site
-        reports, in case that the peer has moved.
+        reports, in case the peer has moved.
         """
         self._round += 1
         self._select_linked()
@@ -429,6 +429,8 @@ class Peers:
             elif report.reached or is_new:
                 self.add(report.site, report.node, report.url)
                 peer = self._peers.get(report.site)
+                if peer is not None and report.reached:
+                    peer.record_report(heartbeat.site, report.url)
             if peer is not None and report.reached is (peer.address is None):
                 # This agent disagrees: the site is contacted soon.
                 self._suspects.add(report.site)
@@ -441,10 +443,11 @@ class Peers:
     def _is_awaited(self, heartbeat: Heartbeat) -> bool:
         """Return whether a heartbeat names a known address from which no agent answers at present.
 
-        An address is known if it is configured, or if it is the address of a peer.
+        An address is known if it is configured, or if it is the address of a peer, also one that
+        another site reports.
         """
         peer = self._peers.get(heartbeat.site)
-        if peer is not None and peer.url == heartbeat.url:
+        if peer is not None and heartbeat.url in (peer.url, *peer.reported_urls.values()):
             return peer.address is None
         if heartbeat.url in self._seeds:
             return peer is None or peer.address is None

@@ -68,14 +68,14 @@ def enabler_of(proxy: DomainProxy, domain: str) -> KnownEnabler:
     return enabler
 
 
-def request_for_deployment() -> Request:
+def request_for(path: str) -> Request:
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     scope = {
         "type": "http",
         "method": "GET",
-        "path": "/api/insights/d",
+        "path": path,
         "query_string": b"",
         "headers": [],
         "server": ("own", 1),
@@ -94,7 +94,7 @@ async def test_list_reports_a_domain_that_trickles_as_missing() -> None:
 async def test_find_passes_a_domain_that_trickles() -> None:
     proxy = proxy_to(a=trickled, b=honest)
     async with asyncio.timeout(3):
-        answer = await proxy.find(request_for_deployment())
+        answer = await proxy.find(request_for("/api/insights/d"))
     assert isinstance(answer, StreamingResponse)
     assert answer.status_code == 200
 
@@ -103,7 +103,7 @@ async def test_find_is_unavailable_if_only_a_domain_that_trickles_may_have_the_d
     proxy = proxy_to(a=trickled, b=lacking)
     async with asyncio.timeout(3):
         with pytest.raises(UnavailableError, match="do not answer: a"):
-            await proxy.find(request_for_deployment())
+            await proxy.find(request_for("/api/insights/d"))
 
 
 async def test_deletion_at_a_domain_that_trickles_is_unavailable() -> None:
@@ -117,8 +117,20 @@ async def test_proxied_answer_that_trickles_ends(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(proxy_module, "_TIMEOUT", httpx.Timeout(0.2))
     proxy = proxy_to(a=trickled)
     async with asyncio.timeout(3):
-        answer = await proxy.send(request_for_deployment(), enabler_of(proxy, "a"))
+        answer = await proxy.send(request_for("/api/insights/d"), enabler_of(proxy, "a"))
         assert isinstance(answer, StreamingResponse)
         with pytest.raises(UnavailableError, match=r"the domain a at .* answers too slowly"):
             async for _ in answer.body_iterator:
                 pass
+
+
+async def test_proxied_live_events_last_as_long_as_pings_arrive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("_TIMEOUT", "_FOLLOW_TIMEOUT"):
+        monkeypatch.setattr(proxy_module, name, httpx.Timeout(0.2))
+    proxy = proxy_to(a=lambda _: httpx.Response(200, stream=Trickle(b": ping\n\n", count=12)))
+    for path in ("/api/events", "/api/insights/d/results/follow"):
+        answer = await proxy.send(request_for(path), enabler_of(proxy, "a"))
+        assert isinstance(answer, StreamingResponse)
+        assert len([part async for part in answer.body_iterator]) == 12
