@@ -45,13 +45,12 @@ from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.streaming_library import EngineQuery, QueryFailure, StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
-from mistbow.errors import FencedError, MistbowError
+from mistbow.errors import FencedError, MistbowError, UnavailableError
 from mistbow.runtime.periodic import PeriodicThread, Schedule
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
 
-_RETRY_PAUSES_S = (1.0, 2.0, 4.0, 8.0)
 _TRIAL_S = 10.0
 """The time after its start in which a candidate must close a tick before it replaces a query."""
 _OUTDATED_PATIENCE_S = 60.0
@@ -246,7 +245,7 @@ class FragmentRunner:
                     self._abandon_at = time.monotonic() + self._outdated_patience_s
                 self._progress = replace(self._progress, accepted=command)
                 if self._progress.state is RunnerState.FENCED:
-                    waiting = replace(self._progress, state=RunnerState.WAITING, failures=0)
+                    waiting = replace(self._progress, state=RunnerState.WAITING)
                     self._progress = waiting.without_error()
             case Shed():
                 self._is_shed = True
@@ -298,7 +297,7 @@ class FragmentRunner:
     def _shed(self) -> None:
         self._slot.release(self)
         self._end_queries(RunnerState.SHED)
-        self._progress = replace(self._progress, failures=0)
+        self._progress = self._progress.without_failures()
         self._retry_at = 0.0
 
     def _start_or_hand_over(self) -> None:
@@ -326,7 +325,11 @@ class FragmentRunner:
     def _acquire_slot(self) -> bool:
         """Return whether a query may start; end the active query if memory for both stays short."""
         fragment = self._progress.accepted.fragment
-        self._sites.check(fragment, self._target.leases)
+        try:
+            self._sites.check(fragment, self._target.leases)
+        except UnavailableError as error:
+            self._fail(QueryFailure(error.message, is_unavailable=True), is_silence=True)
+            return False
         if self._slot.acquire(self, fragment, for_handover=self._progress.active is not None):
             return True
         if not self._slot.acquire_without_memory(self):
@@ -432,24 +435,22 @@ class FragmentRunner:
         self._target.advance(active.fragment, read_positions(active), frontier)
         self._progress = replace(self._progress, frontier=frontier)
         if self._is_accepted(active):
-            self._progress = replace(self._progress.without_error(), failures=0)
+            self._progress = self._progress.without_error()
 
-    def _fail(self, failure: QueryFailure) -> None:
-        failures, since = self._progress.failures, self._progress.error_since
-        self._retry_at = time.monotonic() + _RETRY_PAUSES_S[min(failures, len(_RETRY_PAUSES_S) - 1)]
-        self._progress = replace(
-            self._progress,
-            error=failure.error,
-            error_since=system_clock() if since is None else since,
-            failures=failures + 1,
+    def _fail(self, failure: QueryFailure, *, is_silence: bool = False) -> None:
+        """Record a failure; ``is_silence``: as in ``RunnerProgress.after_failure``."""
+        is_known = is_silence and failure.error == self._progress.error
+        self._progress, pause_s = self._progress.after_failure(
+            failure.error, system_clock(), is_silence=is_silence
         )
+        self._retry_at = time.monotonic() + pause_s
         fragment = self._progress.accepted.fragment
         if failure.is_fenced:
             # Another worker has taken over, which is the usual end of a fragment that has moved.
             log.info("fragment_fenced", fragment=fragment.id)
             self._slot.release(self)
             self._end_queries(RunnerState.FENCED)
-        else:
+        elif not is_known:
             log.warning("fragment_failed", fragment=fragment.id, reason=failure.error)
             log.debug("fragment_failure_traced", fragment=fragment.id, trace=failure.reason)
 

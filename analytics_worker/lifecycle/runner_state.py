@@ -35,6 +35,17 @@ _OBSERVE_PERIOD_S = 0.2
 _CATCH_UP_PERIOD_S = 0.05
 """The period of observations while results may wait for the next observation."""
 
+_RETRY_PAUSES_S = (1.0, 2.0, 4.0, 8.0)
+"""The pauses after failures of queries in a row; the last one repeats."""
+
+_SHORT_PAUSE_S = 1.0
+_SHORT_PAUSES_MS = 60_000
+"""The time (ms) after the first failure in which the pauses for silent sites are short.
+
+A site that restarts answers within this time. For a long outage, the requests of many fragments
+would cost more than they gain.
+"""
+
 
 class RunnerState(Enum):
     """The states of a runner; each state determines the queries that the runner has."""
@@ -111,6 +122,7 @@ class RunnerProgress:
     ``accepted``: the command with the fragment to run. ``active``: the query that writes results.
     ``candidate``: the query that catches up. ``frontier``: the time (ms) up to which results are
     complete. ``error``, ``failures``: the last error, and the number of consecutive failures.
+    ``failed_queries``: the number of these failures that were not silent sites before a start.
     ``error_since``: the time (ms) of the first of these failures; None: there is no error.
     ``ended``: the counts of the queries that have ended.
     """
@@ -123,11 +135,37 @@ class RunnerProgress:
     error: str | None = None
     error_since: int | None = None
     failures: int = 0
+    failed_queries: int = 0
     ended: Counts = field(default_factory=Counts)
 
     def without_error(self) -> "RunnerProgress":
-        """Return the progress without an error, after a success or a new request."""
-        return replace(self, error=None, error_since=None)
+        """Return the progress without an error and failures, after a success or a new request."""
+        return replace(self.without_failures(), error=None, error_since=None)
+
+    def without_failures(self) -> "RunnerProgress":
+        """Return the progress without failures, but with the last error."""
+        return replace(self, failures=0, failed_queries=0)
+
+    def after_failure(
+        self, error: str, now: int, *, is_silence: bool
+    ) -> tuple["RunnerProgress", float]:
+        """Return the progress after a failure at the time ``now`` (ms), and the pause (s) then.
+
+        ``is_silence``: whether no query has started or ended, since a site did not answer before.
+        The next attempt is cheap then, so the pause is short at first.
+        """
+        since = now if self.error_since is None else self.error_since
+        progress = replace(
+            self,
+            error=error,
+            error_since=since,
+            failures=self.failures + 1,
+            failed_queries=self.failed_queries + (not is_silence),
+        )
+        if is_silence:
+            is_short = now - since < _SHORT_PAUSES_MS
+            return progress, _SHORT_PAUSE_S if is_short else _RETRY_PAUSES_S[-1]
+        return progress, _RETRY_PAUSES_S[min(progress.failed_queries, len(_RETRY_PAUSES_S)) - 1]
 
     @property
     def queries(self) -> list[EngineQuery]:

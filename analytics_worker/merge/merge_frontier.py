@@ -91,6 +91,15 @@ class MergeFrontier:
         self._monotonic = monotonic
         self._lags: dict[str, _SiteLag] = {}
 
+    def exclude(self, seconds: float) -> None:
+        """Exclude the last ``seconds``, in which no site was observed, from all times of sites."""
+        for lag in self._lags.values():
+            lag.moved_at += seconds
+            if lag.steady_since is not None:
+                lag.steady_since += seconds
+            if lag.far_since is not None:
+                lag.far_since += seconds
+
     def frontier(
         self, progress: Mapping[str, SiteProgress], presence: Presence, promise: int
     ) -> int:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from analytics.plan.fragments import StreamLocation
 from analytics_worker.agent_clients import agent_client
@@ -19,6 +19,12 @@ _SILENCE_S = _LISTEN_MS / 1000 + 1.0
 _UNDECIDED_S = 1.0
 """The time (s) after which a query takes over from another query that ought to have decided."""
 
+_MAX_UNREAD_S = 10.0
+"""The time (s) for which the decisions cannot be read before the query ends.
+
+Another query costs a start, and would need the decisions too.
+"""
+
 _ALL_ROWS = 2**62
 
 
@@ -28,14 +34,22 @@ class SiteWatcher:
     ``starts``: site -> the position from which on the site's panes are watched.
     """
 
-    def __init__(self, options: PanesOptions, starts: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        options: PanesOptions,
+        starts: Mapping[str, int],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.presence = Presence()
+        self._monotonic = monotonic
         self._undecided_since: float | None = None
+        self._unread_since: float | None = None
         self.merge = MergeFrontier(
             options.grain_ms,
             options.patience_ms,
             options.since,
             options.after,
+            monotonic,
             resumed=options.resumed,
             unreachable=options.unsought,
         )
@@ -69,17 +83,20 @@ class SiteWatcher:
     def frontier(self, progress: Mapping[str, SiteProgress], promise: int) -> int:
         """Store decisions about sites that leave or join, then return the frontier of the merge.
 
-        The frontier is the event time (ms) up to which the panes of all present sites have arrived.
-        ``promise``: the next tick (ms) to close.
+        The frontier is the event time (ms) up to which the panes of all present sites have arrived;
+        -1: unknown, because the decisions cannot be read at present. ``promise``: the next tick
+        (ms) to close.
         """
-        self._read_decisions()
+        if not self._read_decisions():
+            return -1
         decisions = self.merge.decide(progress, self.presence, promise, system_clock())
         if not decisions:
             self._undecided_since = None
         elif self._may_decide():
             for decision in decisions:
                 store_decision(self._options, decision)
-            self._read_decisions()
+            if not self._read_decisions():
+                return -1
         return self.merge.frontier(progress, self.presence, promise)
 
     def absent(self, promise: int) -> tuple[str, ...]:
@@ -107,10 +124,27 @@ class SiteWatcher:
         target = agent_client(self._options.url, location.site).info(location.stream)
         return target.attributes.get("decides") == self._options.fingerprint
 
-    def _read_decisions(self) -> None:
+    def _read_decisions(self) -> bool:
+        """Read the decisions, and return whether their site answers.
+
+        Raises ``UnavailableError`` if the site does not answer for ``_MAX_UNREAD_S``.
+        """
         location = self._options.decisions
-        if location is not None:
+        if location is None:
+            return True
+        began = self._monotonic()
+        try:
             self.presence = read_presence(agent_client(self._options.url), location)
+        except UnavailableError:
+            self._unread_since = since = self._unread_since or began
+            if self._monotonic() - since > _MAX_UNREAD_S:
+                raise
+            return False
+        if self._unread_since is not None:
+            # The agent may not have answered about the sites either, so they need not be silent.
+            self.merge.exclude(self._monotonic() - self._unread_since)
+            self._unread_since = None
+        return True
 
 
 class _SiteListener:

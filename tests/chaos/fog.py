@@ -68,7 +68,7 @@ class ChaosFog:
 
     def __init__(self, backend: NamespaceBackend, home: Path) -> None:
         self._backend = backend
-        self._home = home
+        self.home = home
         self._jars = RunSettings().jars_folder
         ensure_jars(self._jars)
         self._configs = {site: self._ignite_config(site) for site in SITES}
@@ -234,13 +234,13 @@ class ChaosFog:
     def _ignite_config(self, site: str) -> IgniteConfig:
         # A killed process loses nothing at this level: only a power cut would.
         return IgniteConfig(
-            self._home / site / "ignite", **_IGNITE_PORTS, durability="log", heap_mb=128
+            self.home / site / "ignite", **_IGNITE_PORTS, durability="log", heap_mb=128
         )
 
     def _settings(self, site: str, role: str) -> dict[str, str]:
         """Return the environment variables of a service, which ignores those of the others."""
         return {
-            "MISTBOW_HOME": str(self._home / site),
+            "MISTBOW_HOME": str(self.home / site),
             "MISTBOW_NODE": f"{role}-{site}",
             "MISTBOW_SITE": site,
             "MISTBOW_HOST": "0.0.0.0",  # noqa: S104 - in a namespace of its own

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tests.chaos.recovery import Recovery, percentile
 from tests.chaos.storm import StormLog
+from tests.chaos.timeline import LoggedEvent, fault_events, timeline
 from tests.chaos.verdict import ComparedResults
 
 GOAL_MS = 8000
@@ -18,7 +19,10 @@ It is a goal for deaths ``alone``: a storm may take away at once what a recovery
 
 @dataclass(frozen=True, slots=True)
 class StormReport:
-    """The figures of a storm; ``longest_pause``: the longest time (ms) without a new result."""
+    """The figures of a storm; ``longest_pause``: the longest time (ms) without a new result.
+
+    ``events``: the logged events of recoveries, which show why a recovery was slow.
+    """
 
     seed: int
     seconds: float
@@ -28,6 +32,7 @@ class StormReport:
     results: ComparedResults
     points: int
     rows: int
+    events: Sequence[LoggedEvent] = ()
 
     def __str__(self) -> str:
         lines = [f"chaos: seed {self.seed}, {self.seconds:.0f} s", *self._faults(), *self._times()]
@@ -59,9 +64,11 @@ class StormReport:
         for name, some in (("", self.recoveries), (", no other fault", alone)):
             lines.append(_line(f"the next result{name}", [each.next for each in some]))
             lines.append(_line(f"a complete one{name}", [each.complete for each in some]))
+        events = [*self.events, *fault_events(self.log)]
+        for each in self.recoveries:
+            lines += [_recovery(each), *timeline(each, events)]
         return [
             *lines,
-            *map(_recovery, self.recoveries),
             f"goal: p95 of the next result, no other fault, at most {_seconds(GOAL_MS)} "
             f"(this machine has {os.cpu_count()} cores)",
         ]

@@ -21,6 +21,7 @@ from tests.chaos.recovery import computed_results, longest_pause, recoveries
 from tests.chaos.report import StormReport
 from tests.chaos.senders import sending, stop
 from tests.chaos.storm import Storm
+from tests.chaos.timeline import logged_events
 from tests.chaos.timetable import timetable
 from tests.chaos.verdict import check_ledgers, check_results, has_complete_result
 from tests.fog_emulation.namespaces import needs_namespaces, running_fog
@@ -87,6 +88,7 @@ def test_results_equal_the_oracle_after_a_storm_of_faults(fog: ChaosFog) -> None
         results=compared,
         points=counted["points"],
         rows=counted["rows"],
+        events=logged_events(fog.home),
     )
     print(f"\n{report}", file=sys.stderr)
     assert compared.equal

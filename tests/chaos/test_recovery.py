@@ -1,8 +1,12 @@
 """The figures of a storm, computed from rows of results."""
 
+import json
+from pathlib import Path
+
 from tests.chaos.recovery import ComputedResult, longest_pause, percentile, recoveries
 from tests.chaos.report import StormReport
 from tests.chaos.storm import InjectedFault, StormLog
+from tests.chaos.timeline import fault_events, logged_events, timeline
 from tests.chaos.timetable import Step, Target
 from tests.chaos.verdict import ComparedResults
 
@@ -76,3 +80,37 @@ def test_report_lists_faults_and_times() -> None:
     assert ["link", "cut", "0", "1"] in lines
     assert ["the", "next", "result", "1", *["5.0", "s"] * 3] in lines
     assert "seed 7" in text
+
+
+def test_slow_recovery_has_a_timeline_of_the_services_logs(tmp_path: Path) -> None:
+    def write(site: str, name: str, *events: tuple[str, int, dict[str, str]]) -> None:
+        folder = tmp_path / site / "logs"
+        folder.mkdir(parents=True)
+        lines = [
+            json.dumps({"event": event, "timestamp": f"1970-01-01T00:16:{second:02}Z", **fields})
+            for event, second, fields in events
+        ]
+        (folder / name).write_text("\n".join([*lines, '{"event": "wor']))
+
+    # T is 16 min 40 s.
+    failed = {"fragment": "f", "reason": "no answer", "trace": "long"}
+    write("north", "worker.jsonl", ("query_running", 39, {}), ("query_running", 59, {}))
+    write("south", "worker.jsonl.1", *[("fragment_failed", 48, failed)] * 2, ("other", 49, {}))
+    write("cloud", "enabler.jsonl", ("worker_lost", 42, {"worker": "w"}))
+    events = logged_events(tmp_path)
+
+    cut = injected("link cut", T - 5000, T + 3000)
+    log = StormLog((cut, injected("worker killed", T), injected("worker killed", T + 9000)), ())
+    events += fault_events(log)
+    slow, fast = recoveries(log, [result(T + 20_000, 0)])
+    assert list(timeline(slow, events)) == [
+        f"       +0.0 s storm: worker killed: {cut.step.target}",
+        "       +2.0 s enabler of cloud: worker_lost worker=w",
+        f"       +3.0 s storm: end of link cut: {cut.step.target}",
+        "       +8.0 s worker of south: fragment_failed fragment=f reason=no answer",
+        f"       +9.0 s storm: worker killed: {cut.step.target}",
+        "      +19.0 s worker of north: query_running",
+    ]
+    assert list(timeline(fast, events)) == []
+    [never, _] = recoveries(log, [])
+    assert len(list(timeline(never, events))) == 6

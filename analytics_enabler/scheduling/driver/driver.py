@@ -7,6 +7,7 @@ import msgspec
 
 from analytics_enabler.scheduling.driver.hysteresis import LastingLoss, stabilize
 from analytics_enabler.scheduling.driver.reasons import reasons_of_moves
+from analytics_enabler.scheduling.driver.retries import FailedRequests
 from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Assignment, Job, Placement, Refusal
 from analytics_enabler.scheduling.model.snapshot import Fog
@@ -25,9 +26,6 @@ MIN_STAY_MS = 60_000
 The tasks of a lost worker do not move back at once either: the worker may be lost again.
 """
 
-RETRY_MS = 2_000
-"""The pause (ms) after the first failure of a scheduling request; it doubles at each failure."""
-
 NodesByJob = Mapping[str, Mapping[str, str]]
 """Job id -> task -> node, for placed tasks."""
 
@@ -35,15 +33,6 @@ SchedulerSettings = Mapping[str, Mapping[str, str]]
 """Scheduler -> setting -> value."""
 
 _NO_SETTINGS: SchedulerSettings = {}
-
-
-class _Failure(msgspec.Struct, frozen=True):
-    """A failed scheduling request, and when (ms) it is sent again, unless its jobs change."""
-
-    jobs: tuple[Job, ...]
-    problem: str
-    pause_ms: int
-    retry_at: int
 
 
 class PlacementDriver:
@@ -61,7 +50,7 @@ class PlacementDriver:
         self._losses = LastingLoss()
         self._decided: tuple[tuple[Job, ...], Fog] | None = None
         self._decided_at = 0
-        self._failures: dict[str, _Failure] = {}
+        self._failed = FailedRequests()
         self._moved_at: dict[str, int] = {}
         """Job id -> when (ms) a task of the job was last moved."""
         self.outcome = Outcome(Decision(Placement()), {})
@@ -81,22 +70,13 @@ class PlacementDriver:
         fog_state = _comparable(fog)
         jobs = self._with_stays(jobs, now)
         is_fresh = now - self._decided_at < REFRESH_MS
-        is_due = any(failure.retry_at <= now for failure in self._failures.values())
-        if (jobs, fog_state) == self._decided and is_fresh and not is_due:
+        if (jobs, fog_state) == self._decided and is_fresh and not self._failed.is_due(now):
             return nodes_by_job(self.outcome.decision.placement)
-        # A request that failed would fail again, and delay the others.
-        suspended = {
-            name: failure.problem
-            for name, failure in self._failures.items()
-            if failure.retry_at > now and failure.jobs == _jobs_of(name, jobs)
-        }
+        before = placement_of(current)
+        suspended = self._failed.suspended(jobs, fog, before, now)
         self.outcome = await self._decide(jobs, fog, current, suspended)
-        self._failures = {
-            name: self._failures[name]
-            if name in suspended
-            else self._failure(name, problem, _jobs_of(name, jobs))
-            for name, problem in self.outcome.problems.items()
-        }
+        problems = self.outcome.problems
+        self._failed.record(problems, suspended, jobs, fog, before, self._clock())
         placement = nodes_by_job(self.outcome.decision.placement)
         moved, self.reasons = _moved_jobs(current, placement), {}
         for job in moved:
@@ -105,9 +85,7 @@ class PlacementDriver:
         self._decided = self._with_stays(jobs, now), fog_state
         if moved:
             after = self.outcome.decision.placement
-            self.reasons = await asyncio.to_thread(
-                reasons_of_moves, jobs, fog, placement_of(current), after
-            )
+            self.reasons = await asyncio.to_thread(reasons_of_moves, jobs, fog, before, after)
         return placement
 
     async def preview(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> Outcome:
@@ -115,9 +93,8 @@ class PlacementDriver:
 
         ``fog``: without losses that do not last (``without_brief_losses``).
         """
-        suspended = {name: failure.problem for name, failure in self._failures.items()}
         jobs = self._with_stays(jobs, self._clock())
-        return await self._decide(jobs, fog, current, suspended)
+        return await self._decide(jobs, fog, current, self._failed.problems)
 
     async def _decide(
         self, jobs: Sequence[Job], fog: Fog, current: NodesByJob, suspended: Mapping[str, str]
@@ -134,13 +111,6 @@ class PlacementDriver:
     def without_brief_losses(self, fog: Fog) -> Fog:
         """Return a fog without the losses of links that do not last, which no decision uses."""
         return self._losses.lasting(fog, self._clock())
-
-    def _failure(self, name: str, problem: str, jobs: tuple[Job, ...]) -> _Failure:
-        """Return the record of a failed request; its pause doubles with each failure in a row."""
-        former = self._failures.get(name)
-        repeated = former is not None and former.jobs == jobs
-        pause_ms = min(former.pause_ms * 2, REFRESH_MS) if repeated and former else RETRY_MS
-        return _Failure(jobs, problem, pause_ms, self._clock() + pause_ms)
 
     def _with_stays(self, jobs: Sequence[Job], now: int) -> tuple[Job, ...]:
         """Return the jobs, marked if they were moved less than ``MIN_STAY_MS`` ago."""
@@ -202,10 +172,6 @@ def _with_readers(jobs: Sequence[Job], current: NodesByJob) -> tuple[Job, ...]:
         else job
         for job in jobs
     )
-
-
-def _jobs_of(request_name: str, jobs: Sequence[Job]) -> tuple[Job, ...]:
-    return tuple(job for job in jobs if job.request_name == request_name)
 
 
 def _comparable(fog: Fog) -> Fog:

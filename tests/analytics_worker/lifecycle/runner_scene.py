@@ -32,6 +32,9 @@ class FakeAgent:
     attributes: dict[str, Any] = field(default_factory=dict)
     answers: threading.Event = field(default_factory=threading.Event)
     """Whether the agent describes streams; requests wait for that, and then fail."""
+    is_silent: bool = False
+    """Whether each request fails at once."""
+    refusals: int = 0
 
     def __post_init__(self) -> None:
         self.answers.set()
@@ -46,6 +49,9 @@ class FakeAgent:
         return WriterState(self.epoch, 0, self.frontier, self.attributes)
 
     def info(self, name: str) -> StreamInfo:
+        if self.is_silent:
+            self.refusals += 1
+            raise UnavailableError("the site n1 is silent")
         if not self.answers.is_set():
             self.answers.wait(30)
             raise UnavailableError("the site n1 does not answer")
@@ -164,12 +170,14 @@ def running_scene(
     slot: StartSlot | None = None,
     *,
     answers: bool = True,
+    is_silent: bool = False,
 ) -> Iterator[RunnerScene]:
     """Start a runner of ``FIRST`` for the ``with``; ``slot``: the slot that runners share.
 
-    ``answers``: whether the agent describes streams.
+    ``answers``, ``is_silent``: whether the agent describes streams, as in ``FakeAgent``.
     """
-    fake_library, fake_agent = FakeLibrary(), FakeAgent(frontier=frontier, attributes={"begin": 0})
+    fake_library = FakeLibrary()
+    fake_agent = FakeAgent(frontier=frontier, attributes={"begin": 0}, is_silent=is_silent)
     if not answers:
         fake_agent.answers.clear()
     library, agent = cast("StreamingLibrary", fake_library), cast("AgentClient", fake_agent)

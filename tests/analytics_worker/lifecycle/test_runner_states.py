@@ -9,7 +9,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from analytics_worker.lifecycle import query_stops, runner, runner_state
-from analytics_worker.lifecycle.runner_state import LoadStatus, RunnerState
+from analytics_worker.lifecycle.runner_state import (
+    Accept,
+    LoadStatus,
+    RunnerProgress,
+    RunnerState,
+)
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.streaming_library import QueryFailure
 from mistbow.clock import system_clock
@@ -31,7 +36,8 @@ def brief_pauses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(runner, "scratch_folder", lambda: tmp_path)
     monkeypatch.setattr(runner_state, "_OBSERVE_PERIOD_S", 0.01)
     monkeypatch.setattr(runner_state, "_CATCH_UP_PERIOD_S", 0.01)
-    monkeypatch.setattr(runner, "_RETRY_PAUSES_S", (0.1, 0.2, 0.4, 0.8))
+    monkeypatch.setattr(runner_state, "_RETRY_PAUSES_S", (0.1, 0.2, 0.4, 0.8))
+    monkeypatch.setattr(runner_state, "_SHORT_PAUSE_S", 0.05)
     monkeypatch.setattr(runner, "_OUTDATED_PATIENCE_S", 0.2)
     monkeypatch.setattr(query_stops, "_STOP_PAUSE_S", 0.1)
     monkeypatch.setattr(query_stops, "_LAST_STOP_PAUSES_S", (0.01, 0.03, 0.1))
@@ -98,6 +104,43 @@ def test_silent_site_delays_the_start_of_no_other_fragment() -> None:
         silent.agent.answers.set()
         eventually(lambda: silent.runner.status().error, what="the failed start is reported")
         run_first_query(silent)
+
+
+def test_query_starts_soon_after_a_silent_site_answers_however_often_it_did_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner_state, "_RETRY_PAUSES_S", (0.1, 60.0))
+    with capture_logs() as logs, running_scene(is_silent=True) as scene:
+        eventually(lambda: scene.agent.refusals >= 5, timeout=10, what="five attempts")
+        assert scene.runner.status().error == "the site n1 is silent"
+        assert scene.state() is RunnerState.WAITING
+        scene.agent.is_silent = False
+        run_first_query(scene)
+        # The slot and the pauses of queries are as if nothing had failed.
+        scene.library.queries[0].failure = QueryFailure("no memory")
+        scene.has_queries(2)
+    failed = [each["reason"] for each in logs if each["event"] == "fragment_failed"]
+    assert failed == ["the site n1 is silent", "no memory"]
+
+
+def test_pause_doubles_after_failed_queries_only_and_is_long_in_a_long_outage() -> None:
+    progress, pauses = RunnerProgress(Accept(FIRST)), []
+    for now, is_silence in (
+        (0, True),
+        (1_000, True),
+        (2_000, False),
+        (3_000, True),
+        (4_000, False),
+        (59_999, True),
+        (60_000, True),
+        (70_000, False),
+    ):
+        progress, pause_s = progress.after_failure("no answer", now, is_silence=is_silence)
+        pauses.append(pause_s)
+    assert pauses == [0.05, 0.05, 0.1, 0.05, 0.2, 0.05, 0.8, 0.4]
+    assert (progress.failures, progress.error_since) == (8, 0)
+    progress, pause_s = progress.without_error().after_failure("it", 90_000, is_silence=False)
+    assert (pause_s, progress.error_since) == (0.1, 90_000)
 
 
 def test_wait_for_memory_begins_again_after_a_reverted_change() -> None:

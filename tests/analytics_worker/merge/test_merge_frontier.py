@@ -55,6 +55,16 @@ def test_silent_site_leaves_after_the_patience() -> None:
     assert scene.presence.missing(1001) == ("b",)
 
 
+def test_time_without_observations_is_no_silence() -> None:
+    scene = MergeScene()
+    scene.at(1, 1000, a=1000, b=1000)
+    scene.at(5.9, 2000, a=5000, b=1000)
+    scene.now = 14.9
+    scene.merge.exclude(9)
+    assert scene.at(14.9, 2000, a=5000, b=1000) == 1000
+    assert scene.at(15.1, 2000, a=15_000, b=1000) == 15_000
+
+
 def test_joining_site_is_waited_for_from_a_tick_that_is_open_everywhere() -> None:
     scene = MergeScene()
     scene.at(1, 1000, a=1000, b=1000)

@@ -9,17 +9,13 @@ from analytics.plan.nodes import Pane
 from analytics_enabler.catalogue import SeriesLocation
 from analytics_enabler.execution.rate_meter import RateMeter
 from analytics_enabler.optimizer import optimize
-from analytics_enabler.scheduling.driver.driver import (
-    MIN_STAY_MS,
-    RETRY_MS,
-    NodesByJob,
-    PlacementDriver,
-)
+from analytics_enabler.scheduling.driver.driver import MIN_STAY_MS, NodesByJob, PlacementDriver
 from analytics_enabler.scheduling.driver.hysteresis import (
     LASTING_LOSS_MS,
     LastingLoss,
     stabilize,
 )
+from analytics_enabler.scheduling.driver.retries import RETRY_MS
 from analytics_enabler.scheduling.driver.snapshot import fog_of
 from analytics_enabler.scheduling.driver.traffic import (
     CARRIED_BYTES,
@@ -300,6 +296,25 @@ async def test_driver_retries_failed_request_with_back_off() -> None:
     other = [build.over_sites("s", scheduler="raising")]
     await placement_driver.place(other, build.city(), places)
     assert placement_driver.outcome is not former
+
+
+@pytest.mark.usefixtures("third_party")
+async def test_driver_sends_failed_request_of_a_lost_node_again_at_once() -> None:
+    now = Now()
+    placement_driver = PlacementDriver(now)
+    jobs = [build.job("q", build.task("t"), scheduler="raising")]
+    fog, without = build.fog(build.node("a"), build.node("b")), build.fog(build.node("b"))
+    places: NodesByJob = {"q": {"t": "a"}}
+    calls = []
+    former = placement_driver.outcome
+    for now.ms in (0, RETRY_MS, 3 * RETRY_MS, 4 * RETRY_MS, 4 * RETRY_MS + 500, 5 * RETRY_MS):
+        present = fog if now.ms < 4 * RETRY_MS else without
+        places = await placement_driver.place(jobs, present, places)
+        if placement_driver.outcome is not former:
+            former = placement_driver.outcome
+            calls.append(now.ms // RETRY_MS)
+    assert calls == [0, 1, 3, 4, 5]
+    assert places == {}
 
 
 def beside(to_a: float, to_b: float) -> Fog:

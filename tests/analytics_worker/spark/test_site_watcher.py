@@ -1,0 +1,111 @@
+"""The watcher of a merge's sites while the site with the decisions does not answer."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from analytics.plan.fragments import StreamLocation
+from analytics_worker.merge.decisions import Left, SiteDecision, row_of
+from analytics_worker.merge.merge_frontier import SiteProgress
+from analytics_worker.spark import site_watcher
+from analytics_worker.spark.panes_options import PanesOptions
+from analytics_worker.spark.site_watcher import SiteWatcher
+from mistbow.errors import UnavailableError
+from mistbow.streams.schemas import EVENTS
+
+PROMISE = 6000
+BEHIND = {"a": SiteProgress(9, 8000), "b": SiteProgress(7, 5000)}
+"""The site b has not reached the promise."""
+
+
+@dataclass
+class FakeAgent:
+    """An agent in memory with a stream of decisions; ``now``: the time (s)."""
+
+    url: str
+    decisions: tuple[SiteDecision, ...] = ()
+    is_silent: bool = False
+    now: float = 100.0
+
+    def at(self, site: str) -> "FakeAgent":
+        del site
+        return self
+
+    def read(self, stream: str, start: int) -> Any:
+        del stream
+        if self.is_silent:
+            self.now += 0.5
+            raise UnavailableError("the site cloud does not answer")
+        rows = [row_of(each) for each in self.decisions[start:]]
+        table = pa.Table.from_batches(rows, EVENTS)
+        return SimpleNamespace(table=table, position=SimpleNamespace(next=len(self.decisions)))
+
+
+@pytest.fixture
+def agent(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> FakeAgent:
+    # The process caches the decisions of each agent.
+    agent = FakeAgent(f"http://{request.node.name}")
+    monkeypatch.setattr(site_watcher, "agent_client", lambda *_: agent)
+    return agent
+
+
+@pytest.fixture
+def watcher(agent: FakeAgent) -> SiteWatcher:
+    decisions = StreamLocation("cloud", "decisions/q")
+    options = {
+        "url": agent.url,
+        "sources": "[]",
+        "panes": "[]",
+        "patience": "5000",
+        "decisions": msgspec.json.encode(decisions).decode(),
+    }
+    return SiteWatcher(PanesOptions.parse(options), {}, lambda: agent.now)
+
+
+def test_no_tick_is_closed_until_the_decisions_are_read_again(
+    agent: FakeAgent, watcher: SiteWatcher
+) -> None:
+    assert watcher.frontier(BEHIND, PROMISE) == 5000
+    agent.is_silent = True
+    caught_up = {"a": SiteProgress(9, 8000), "b": SiteProgress(8, 7000)}
+    assert [watcher.frontier(caught_up, PROMISE) for _ in range(3)] == [-1, -1, -1]
+    # Meanwhile, another query of the group has decided.
+    agent.is_silent = False
+    agent.decisions = (SiteDecision(5000, "b", Left()),)
+    assert watcher.frontier(caught_up, PROMISE) == 8000
+    assert watcher.absent(PROMISE) == ("b",)
+
+
+def test_watcher_raises_the_error_of_a_long_outage_of_the_decisions(
+    agent: FakeAgent, watcher: SiteWatcher
+) -> None:
+    for _ in range(2):
+        agent.is_silent = True
+        assert {watcher.frontier(BEHIND, PROMISE) for _ in range(20)} == {-1}
+        with pytest.raises(UnavailableError, match="cloud does not answer"):
+            watcher.frontier(BEHIND, PROMISE)
+        # An answer ends the outage.
+        agent.is_silent = False
+        assert watcher.frontier(BEHIND, PROMISE) == 5000
+
+
+def test_sites_do_not_leave_because_the_decisions_could_not_be_read(
+    agent: FakeAgent, watcher: SiteWatcher
+) -> None:
+    def leaving() -> list[str]:
+        decided = watcher.merge.decide(BEHIND, watcher.presence, PROMISE, round(agent.now * 1000))
+        return [each.site for each in decided]
+
+    watcher.frontier(BEHIND, PROMISE)
+    agent.is_silent = True
+    while agent.now < 109:
+        watcher.frontier(BEHIND, PROMISE)
+    agent.is_silent = False
+    watcher.frontier(BEHIND, PROMISE)
+    assert leaving() == []
+    agent.now += 5.1
+    assert leaving() == ["b"]
