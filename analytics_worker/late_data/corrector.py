@@ -23,7 +23,7 @@ from analytics_worker.late_data.stateful_insights import StatefulInsights
 from analytics_worker.late_data.tick_spans import (
     TickSpan,
     cluster_spans,
-    merge_spans,
+    merge_spans_of_insights,
     split_after,
     split_by_rows,
 )
@@ -240,13 +240,13 @@ class Corrector:
         grain = task.fragment.grain_ms
         found = scanner.scan(frontier // grain * grain + grain - 1)
         waiting = self._waiting if scanner is task.scanner else _NONE_WAIT
-        self._report(task, _merged(scanner.due, waiting.spans))
+        self._report(task, merge_spans_of_insights(scanner.due, waiting.spans))
         if found is None and not waiting.spans:
             return False
         touched, position = found or ({}, scanner.next)
         # A scanner of the former fragment may find insights that this one does not have.
         uids = {insight.uid for insight in task.fragment.plan.insights}
-        due = _merged(touched, waiting.spans)
+        due = merge_spans_of_insights(touched, waiting.spans)
         spans = {uid: each for uid, each in due.items() if uid in uids}
         is_behind = scanner.is_behind
         gaps = read_last_gaps(self._agent, task.fragment)
@@ -270,7 +270,7 @@ class Corrector:
                 if spans or isinstance(task.fragment, Merge) or is_far:
                     self._store_position(task, to_store)
         if not is_behind:
-            self._report(task, _merged(scanner.due, waiting.spans))
+            self._report(task, merge_spans_of_insights(scanner.due, waiting.spans))
         return bool(spans or unanswered.spans)
 
     def _correct_spans(
@@ -419,13 +419,6 @@ def _point_streams(
         for one in fragment.sources
         if one.data_site not in absent
     )
-
-
-def _merged(
-    one: Mapping[str, list[TickSpan]], other: Mapping[str, list[TickSpan]]
-) -> dict[str, list[TickSpan]]:
-    """Return the ticks that are in either mapping; insight uid -> spans."""
-    return {uid: merge_spans([*one.get(uid, ()), *other.get(uid, ())]) for uid in {**one, **other}}
 
 
 def _still_waiting(

@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 import pyarrow.compute as pc
 
 from analytics.plan.fragments import Merge
-from analytics_worker.late_data.tick_spans import TickSpan, closed_ticks, spans_of_insights
+from analytics_worker.late_data.tick_spans import (
+    TickSpan,
+    closed_ticks,
+    merge_spans_of_insights,
+    spans_of_insights,
+)
 from analytics_worker.merge.decisions import (
     Joined,
     Late,
@@ -117,7 +122,7 @@ class LatePaneScanner:
                     found, is_known = self._missed_windows(gap, decision.ts)
                     if is_ready and not is_known:
                         unanswered.append(_UnansweredJoin(gap, decision.ts, self.next))
-                        log.warning("correction_waits", site=gap.site)
+                        log.warning("join_unanswered", site=gap.site)
                 case _:
                     found = {}
             _add(found, of_windows if is_ready and is_known else waiting)
@@ -127,7 +132,7 @@ class LatePaneScanner:
         plan = self.fragment.plan
         touched = dict(spans_of_insights(plan, of_windows))
         self.later_due = dict(spans_of_insights(plan, waiting))
-        self.due = {**self.later_due, **touched}
+        self.due = merge_spans_of_insights(self.later_due, touched)
         if not ready and not has_answered:
             return None
         return touched, self.head - len(self.pending) + ready

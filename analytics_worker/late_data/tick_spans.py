@@ -176,6 +176,13 @@ def merge_spans(spans: Iterable[TickSpan]) -> list[TickSpan]:
     return merged
 
 
+def merge_spans_of_insights(
+    one: Mapping[str, list[TickSpan]], other: Mapping[str, list[TickSpan]]
+) -> dict[str, list[TickSpan]]:
+    """Return the ticks that are in either mapping; insight uid -> spans."""
+    return {uid: merge_spans([*one.get(uid, ()), *other.get(uid, ())]) for uid in {**one, **other}}
+
+
 def _pieces(span: TickSpan) -> Iterator[TickSpan]:
     for first in range(span.first, span.last + 1, _MAX_SPAN_MS):
         yield TickSpan(first, min(first + _MAX_SPAN_MS - 1, span.last))

@@ -28,8 +28,14 @@ class Left(msgspec.Struct, frozen=True, tag="left", omit_defaults=True):
     named_after: int | None = None
 
 
-class Joined(msgspec.Struct, frozen=True, tag="joined"):
-    """A decision: the ticks after the decision's time include the site again."""
+class Joined(msgspec.Struct, frozen=True, tag="joined", omit_defaults=True):
+    """A decision: the ticks after the decision's time include the site again.
+
+    ``frontier``: the frontier (ms) of the site at the decision, which may be far behind the time
+    from which on the decision applies; None: it is not recorded.
+    """
+
+    frontier: int | None = None
 
 
 class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
@@ -71,13 +77,15 @@ class SiteDecision:
 class SiteGap:
     """The ticks t that are computed without a site: ``after < t <= until`` (ms).
 
-    ``until`` is None while the site is missing. ``named_after``: as in ``Left``.
+    ``until`` is None while the site is missing. ``named_after``: as in ``Left``. ``joined_at``: the
+    frontier (ms) of the site when it was decided that the site joins; None: it is not recorded.
     """
 
     site: str
     after: int
     until: int | None
     named_after: int | None = None
+    joined_at: int | None = None
 
     def contains(self, tick: int) -> bool:
         """Return whether a tick (ms) is computed without the site."""
@@ -100,8 +108,9 @@ class Presence:
             match one.decision:
                 case Left(named_after) if gap is None:
                     self.gaps.append(SiteGap(one.site, one.ts, None, named_after))
-                case Joined() | Forgotten() if gap is not None:
-                    closed = replace(gap, until=max(one.ts, gap.after))
+                case Joined() | Forgotten() as ended if gap is not None:
+                    joined_at = ended.frontier if isinstance(ended, Joined) else None
+                    closed = replace(gap, until=max(one.ts, gap.after), joined_at=joined_at)
                     self.gaps[self.gaps.index(gap)] = closed
 
     def open_gap(self, site: str) -> SiteGap | None:

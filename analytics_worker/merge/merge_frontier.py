@@ -3,8 +3,7 @@
 Windows that end at a tick are closed when the panes of all present sites up to the tick have
 arrived. A site leaves when its frontier has not moved for ``patience``, or when it has lagged for
 several times ``patience``. The site joins again when it has caught up, or when it moves steadily
-and lags no more than a present site may. A site that leaves soon after each time it joins, since it
-moves more seldom than ``patience``, joins ever more seldom.
+and lags no more than a present site may. A site with short stays joins ever more seldom.
 """
 
 import time
@@ -23,8 +22,11 @@ _START_PATIENCES = 3
 Its partial fragment may be starting.
 """
 
-_MAX_ABSENCE_MS = 600_000
+_MAX_ABSENCE_MS = 60_000
 """The longest time (ms) after which a site joins again although its stays were short."""
+
+_MAX_ABSENCE_TICKS = 10
+"""The longest time, in intervals, after which such a site joins again, if it is the longer one."""
 
 _MAX_TICKS = 60
 """The greatest number of ticks that one batch closes."""
@@ -50,14 +52,16 @@ class SiteProgress:
 class _SiteLag:
     """The silence of a site; times in s (monotonic).
 
-    ``moved_at``: when the ``frontier`` (ms) of the site last moved. ``steady_since``: the first
-    move since which no pause between moves has exceeded the patience; None: this query has seen no
-    move. ``far_since``: since when the site has lagged by more than the patience; None: the site
-    does not lag so far.
+    ``moved_at``: when the ``frontier`` (ms) of the site last moved. ``silent_since``: the last time
+    at which it moved, or at which no site was further. ``steady_since``: the first move since which
+    no silence before a move has exceeded the patience; None: this query has seen no move.
+    ``far_since``: since when the site has lagged by more than the patience; None: the site does not
+    lag so far.
     """
 
     frontier: int
     moved_at: float
+    silent_since: float
     steady_since: float | None = None
     far_since: float | None = None
 
@@ -149,9 +153,9 @@ class MergeFrontier:
         for site, one in progress.items():
             if presence.open_gap(site) is not None:
                 has_caught_up = self._has_caught_up(site, one.frontier, max(promise, furthest))
-                if has_caught_up and not self._is_kept_away(site, presence, now_ms):
-                    joins_at = max(now_ms, furthest, promise) + _JOIN_AHEAD_MS
-                    decisions.append(SiteDecision(self._round_up(joins_at), site, Joined()))
+                if has_caught_up and not self._is_kept_away(site, presence, furthest):
+                    joins_at = self._round_up(max(now_ms, furthest, promise) + _JOIN_AHEAD_MS)
+                    decisions.append(SiteDecision(joins_at, site, Joined(one.frontier)))
             elif one.frontier < promise and self._is_silent(site):
                 decisions.append(SiteDecision(max(one.frontier, self._since), site, Left()))
         return decisions
@@ -166,15 +170,15 @@ class MergeFrontier:
                     silent_ms = max(0, now_ms - self._since - self._grain)
                 else:
                     silent_ms = self._former_silence_ms(one.frontier, furthest)
-                silent_s = silent_ms / 1000
-                self._lags[site] = _SiteLag(one.frontier, now - silent_s)
+                silent_since = now - silent_ms / 1000
+                self._lags[site] = _SiteLag(one.frontier, silent_since, silent_since)
             lag = self._lags[site]
             if one.frontier > lag.frontier:
-                if lag.steady_since is None or now - lag.moved_at > self._patience:
+                if lag.steady_since is None or now - lag.silent_since > self._patience:
                     lag.steady_since = now
-                lag.frontier, lag.moved_at = one.frontier, now
+                lag.frontier, lag.moved_at, lag.silent_since = one.frontier, now, now
             if one.frontier >= furthest:
-                lag.moved_at = now
+                lag.silent_since = now
             is_far = furthest - one.frontier > self._tolerated_ms
             lag.far_since = (lag.far_since or now) if is_far else None
 
@@ -189,44 +193,47 @@ class MergeFrontier:
         return max(0, furthest - frontier - self._grain)
 
     def _has_caught_up(self, site: str, frontier: int, furthest: int) -> bool:
-        """Return whether a missing site joins.
+        """Return whether a missing site has caught up, so that it may join.
 
         A site that moves, but always lags a little, would otherwise be missing for ever after a
         short cut, although it was present before. It must have moved steadily for longer than the
         patience: a site that moves more seldom would leave again after each move.
         """
-        if frontier >= furthest - self._grain:
-            return True
+        if self._is_silent(site):
+            return False
         is_near = frontier >= furthest - self._tolerated_ms
-        return is_near and self._is_steady(site) and not self._is_silent(site)
+        return frontier >= furthest - self._grain or (is_near and self._is_steady(site))
 
-    def _is_kept_away(self, site: str, presence: Presence, now_ms: int) -> bool:
+    def _is_kept_away(self, site: str, presence: Presence, furthest: int) -> bool:
         """Return whether a missing site that has caught up does not join yet.
 
         A site that catches up at each move, but moves more seldom than the patience, leaves again
         after each move. Each such short stay doubles the time for which the site stays away. The
         site joins nevertheless, since results include its points only then. A site that moves
-        steadily joins at once.
+        steadily joins at once. All durations are of event time, which may lag behind the clock.
         """
         if self._is_steady(site):
             return False
         patience_ms, short_stays = self._patience * 1000, 0
         gaps = [gap for gap in reversed(presence.gaps) if gap.site == site]
         for gap, former in pairwise(gaps):
-            if former.until is not None and gap.after - former.until > patience_ms:
+            joined_at = former.until if former.joined_at is None else former.joined_at
+            if joined_at is not None and gap.after - joined_at > patience_ms:
                 break
             short_stays += 1
         if not short_stays:
             return False
-        absence_ms = min(patience_ms * 2.0 ** min(short_stays, 20), _MAX_ABSENCE_MS)
-        return now_ms - gaps[0].after <= absence_ms
+        max_absence_ms = max(_MAX_ABSENCE_MS, _MAX_ABSENCE_TICKS * self._grain)
+        absence_ms = min(patience_ms * 2.0 ** min(short_stays, 20), max_absence_ms)
+        return furthest - gaps[0].after <= absence_ms
 
     def _is_steady(self, site: str) -> bool:
-        """Return whether the pauses between moves of a site have not exceeded the patience for
-        longer than the patience.
+        """Return whether the site has moved for longer than the patience without a longer silence.
+
+        A site that is silent now may be steady up to its last move.
         """
-        since = self._lags[site].steady_since
-        return since is not None and self._monotonic() - since > self._patience
+        lag = self._lags[site]
+        return lag.steady_since is not None and lag.moved_at - lag.steady_since > self._patience
 
     @property
     def _tolerated_ms(self) -> float:
@@ -238,7 +245,7 @@ class MergeFrontier:
         is_new = lag.frontier < 0 and site not in self._resumed
         patience = self._patience * (_START_PATIENCES if is_new else 1)
         is_slow = lag.far_since is not None and now - lag.far_since > MAX_LAG_PATIENCES * patience
-        return is_slow or now - lag.moved_at > patience
+        return is_slow or now - lag.silent_since > patience
 
     def _next_tick(self, promise: int) -> int:
         # Ticks up to ``after`` are not written again, so they need not wait for any site.

@@ -92,7 +92,7 @@ def merge(of: Plan, group: str, *partials: Partial) -> Merge:
         target=StreamLocation("cloud", results_stream(group)),
         decisions=StreamLocation("cloud", decisions_stream(group)),
         plan=of,
-        patience_ms=3000,
+        patience_ms=5000,
     )
 
 

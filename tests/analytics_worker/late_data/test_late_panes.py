@@ -3,6 +3,8 @@
 import uuid
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from analytics.plan.expressions import Measure, Source
 from analytics.plan.fragments import Merge, StreamLocation
 from analytics.plan.nodes import Insight, Pane, Plan, Window
@@ -100,7 +102,10 @@ def test_gap_of_a_new_site_that_does_not_answer_is_corrected_once_it_answers(
     client = decisions.agent = SilentSiteClient(agent.url)
     finder = decisions.finder()
     # The site may have points at each tick, but no other correction waits for it.
-    assert finder.scan(50_000) == ({"i": [TickSpan(45_000, 45_000)]}, finder.head)
+    with capture_logs() as logs:
+        assert finder.scan(50_000) == ({"i": [TickSpan(45_000, 45_000)]}, finder.head)
+    assert [(each["event"], each["site"]) for each in logs] == [("join_unanswered", "n1")]
+    assert finder.due == {"i": [TickSpan(5_000, 45_000)]}, "it has both kinds of ticks"
     finder.move_to(finder.head)
     assert finder.scan(60_000) is None
     assert finder.due == {"i": [TickSpan(5_000, 40_000)]}

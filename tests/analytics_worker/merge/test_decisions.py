@@ -50,10 +50,18 @@ def test_site_neither_leaves_nor_joins_twice() -> None:
     assert [(gap.after, gap.until) for gap in known.gaps] == [(10, 20)]
 
 
+def test_gap_has_the_frontier_of_the_site_at_its_joining() -> None:
+    known = presence_after(
+        (10, "a", Left()), (700, "a", Joined(frontier=20)), (800, "a", Left()), (900, "a", Joined())
+    )
+    assert [gap.joined_at for gap in known.gaps] == [20, None]
+
+
 def test_decisions_go_to_rows_and_back() -> None:
     decided = [
         SiteDecision(1, "a", Left()),
         SiteDecision(2, "a", Joined()),
+        SiteDecision(2, "a", Joined(frontier=1)),
         SiteDecision(2, "a", Forgotten()),
         SiteDecision(3, "b", Late((LateSpan("p", 1000, 2000, 5000),))),
     ]

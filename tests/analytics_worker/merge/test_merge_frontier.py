@@ -1,7 +1,9 @@
 """The sites that a merge waits for, with simulated sites and a clock that the test sets."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,20 +12,29 @@ from analytics_worker.merge.merge_frontier import MergeFrontier, SiteProgress
 
 GRAIN = 1000
 
+Frontier = Callable[[int], int]
+"""The frontier (ms) of a site, as a function of the time (ms) of the clock."""
+
 
 @dataclass
 class MergeScene:
-    """A merge of several sites; ``now``: the time (s)."""
+    """A merge of several sites; ``now``: the time (s).
+
+    ``promise``: the next tick (ms) to close in ``run``. ``decisions``: the number of decisions.
+    """
 
     since: int = 0
     resumed: tuple[str, ...] = ()
     unreachable: tuple[str, ...] = ()
     now: float = 0.0
     presence: Presence = field(default_factory=Presence)
+    grain: int = GRAIN
+    promise: int = 0
+    decisions: int = 0
 
     def __post_init__(self) -> None:
         self.merge = MergeFrontier(
-            GRAIN,
+            self.grain,
             patience_ms=5000,
             since=self.since,
             after=self.since,
@@ -42,7 +53,39 @@ class MergeScene:
         progress = {site: SiteProgress(0, frontier) for site, frontier in frontiers.items()}
         decided = self.merge.decide(progress, self.presence, promise, int(now * 1000))
         self.presence.apply(decided)
+        self.decisions += len(decided)
         return self.merge.frontier(progress, self.presence, promise)
+
+    def run(self, start: int, end: int, lateness: int = 0, **sites: Frontier) -> int:
+        """Let the merge decide every 500 ms from ``start`` to before ``end`` (ms); return ``end``.
+
+        ``lateness``: how far (ms) event time is behind the clock; the frontiers of the sites do not
+        include it.
+        """
+        for now in range(start, end, 500):
+            frontiers = {site: frontier(now) - lateness for site, frontier in sites.items()}
+            reached = self.at(now / 1000, self.promise, **frontiers)
+            if reached >= self.promise:
+                self.promise = self.merge.next_promise(reached, self.promise)
+        return end
+
+    def run_until_joined(self, start: int, lateness: int = 0, **sites: Frontier) -> int:
+        """Let the merge decide until no site is missing; return the time (ms) of the next step."""
+        now = start
+        while self.presence.open_gaps():
+            assert now < start + 600_000
+            now = self.run(now, now + 500, lateness, **sites)
+        return now
+
+
+def each(interval: int, lag: int = 0) -> Frontier:
+    """Return the frontier of a site that moves once in an interval (ms), ``lag`` (ms) late."""
+    return lambda now: (now - lag) // interval * interval
+
+
+def stopped(frontier: int) -> Frontier:
+    """Return the frontier (ms) of a site that does not move."""
+    return lambda now: frontier
 
 
 def test_silent_site_leaves_after_the_patience() -> None:
@@ -145,31 +188,82 @@ def test_site_that_moves_more_seldom_than_the_patience_leaves_once() -> None:
     assert len(scene.presence.gaps) <= 1
 
 
-def test_site_that_catches_up_more_seldom_than_the_patience_joins_ever_more_seldom() -> None:
-    scene = MergeScene()
-    for now in range(10_000, 1_810_000, 500):
-        scene.at(now / 1000, now, a=now, b=now // 6000 * 6000)
-    joins = [gap.until for gap in scene.presence.gaps if gap.until is not None]
-    assert len(joins) <= 10
-    assert joins[-1] > 1_810_000 - 620_000, "results include its points only after it has joined"
+LATENESS = [
+    pytest.param(0, id="on_time"),
+    pytest.param(120_000, id="two_minutes_late"),
+    pytest.param(700_000, id="twelve_minutes_late"),
+]
+FLAPPING = [
+    pytest.param(GRAIN, each(500), each(6000), 70, id="catches_up"),
+    pytest.param(GRAIN, each(1000, lag=1000), each(12_000), 70, id="leads"),
+    pytest.param(60_000, each(60_000), each(60_000, lag=10_000), 20, id="every_minute"),
+]
 
 
-def test_site_with_short_stays_joins_as_soon_as_it_moves_steadily() -> None:
+@pytest.mark.parametrize("lateness", LATENESS)
+@pytest.mark.parametrize(("grain", "steady", "flapping", "max_decisions"), FLAPPING)
+def test_site_that_moves_more_seldom_than_the_patience_joins_ever_more_seldom(
+    grain: int, steady: Frontier, flapping: Frontier, max_decisions: int, lateness: int
+) -> None:
+    scene = MergeScene(grain=grain)
+    scene.run(1_200_000, 3_000_000, lateness, a=steady, b=flapping)
+    assert scene.decisions <= max_decisions
+    absences = [gap.joined_at - gap.after for gap in scene.presence.gaps if gap.joined_at]
+    assert max(absences) <= max(60_000, 10 * grain) + max(12_000, grain)
+    assert len(absences) > 2, "results include its points only after it has joined"
+
+
+@pytest.mark.parametrize("lateness", LATENESS)
+@pytest.mark.parametrize(("grain", "steady", "flapping", "max_decisions"), FLAPPING)
+def test_site_with_short_stays_joins_as_soon_as_it_moves_steadily(
+    grain: int, steady: Frontier, flapping: Frontier, max_decisions: int, lateness: int
+) -> None:
+    scene = MergeScene(grain=grain)
+    now = scene.run(1_200_000, 1_800_000, lateness, a=steady, b=flapping)
+    while not scene.presence.open_gap("b"):
+        now = scene.run(now, now + 500, lateness, a=steady, b=flapping)
+    healthy = each(grain, lag=500)
+    joined_after = scene.run_until_joined(now, lateness, a=steady, b=healthy) - now
+    # A move, then the patience, then the next move.
+    assert joined_after <= grain + max(6000, grain)
+
+
+@pytest.mark.parametrize("lateness", LATENESS)
+@pytest.mark.parametrize("lag", [0, 900])
+def test_site_joins_at_once_after_each_outage_that_follows_a_stay_longer_than_the_patience(
+    lag: int, lateness: int
+) -> None:
     scene = MergeScene()
-    for now in range(10_000, 310_000, 500):
-        scene.at(now / 1000, now, a=now, b=now // 6000 * 6000)
-    assert scene.presence.open_gap("b")
-    for now in range(310_000, 317_000, 500):
-        scene.at(now / 1000, now, a=now, b=now)
+    healthy = each(500, lag=lag)
+    now = 1_200_000
+    for _ in range(8):
+        now = scene.run(now, now + 10_000, lateness, a=each(500), b=healthy)
+        now = scene.run(now, now + 20_000, lateness, a=each(500), b=stopped(healthy(now)))
+        assert scene.presence.open_gap("b")
+        joined_at = scene.run_until_joined(now, lateness, a=each(500), b=healthy)
+        assert joined_at - now <= 1000
+        now = joined_at
+
+
+def test_site_with_short_stays_joins_at_once_after_an_outage_that_follows_a_long_stay() -> None:
+    scene = MergeScene()
+    now = scene.run(10_000, 310_000, a=each(500), b=each(6000))
+    now = scene.run(now, now + 30_000, a=each(500), b=each(500))
     assert not scene.presence.open_gap("b")
-    # After a long stay, a short cut has no such consequence.
-    for now in range(317_000, 330_000, 500):
-        scene.at(now / 1000, now, a=now, b=now)
-    for now in range(330_000, 337_000, 500):
-        scene.at(now / 1000, now, a=now, b=329_500)
+    now = scene.run(now, now + 7000, a=each(500), b=stopped(now))
     assert scene.presence.open_gap("b")
-    scene.at(337, 337_000, a=337_000, b=337_000)
+    assert scene.run_until_joined(now, a=each(500), b=each(500)) - now <= 500
+
+
+def test_site_that_lags_little_joins_only_once_it_moves() -> None:
+    scene = MergeScene()
+    scene.at(10, 11_000, a=10_900, b=10_200)
+    for second in range(16, 20):
+        scene.at(second, 11_000, a=10_900, b=10_200)
+        assert scene.presence.open_gap("b")
+    scene.at(20, 20_000, a=20_000, b=20_000)
     assert not scene.presence.open_gap("b")
+    assert scene.decisions == 2
 
 
 def test_merge_that_starts_late_counts_the_former_silence() -> None:
