@@ -99,6 +99,7 @@ class MergeFrontier:
         """Exclude the last ``seconds``, in which no site was observed, from all times of sites."""
         for lag in self._lags.values():
             lag.moved_at += seconds
+            lag.silent_since += seconds
             if lag.steady_since is not None:
                 lag.steady_since += seconds
             if lag.far_since is not None:
