@@ -173,8 +173,8 @@ def read_presence(agent: AgentClient, decisions: StreamLocation) -> Presence:
             rows = site.read(decisions.stream, cached.next)
         except ConflictError:
             # The site lost its store: its stream begins anew.
-            cached.presence = Presence()
-            rows = site.read(decisions.stream, 0)
+            cached.presence, cached.next = Presence(), 0
+            rows = site.read(decisions.stream, cached.next)
         cached.presence.apply(from_rows(rows.table))
         cached.next = rows.position.next
         return Presence(list(cached.presence.gaps))

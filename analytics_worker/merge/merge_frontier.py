@@ -26,7 +26,10 @@ _MAX_ABSENCE_MS = 60_000
 """The longest time (ms) after which a site joins again although its stays were short."""
 
 _MAX_ABSENCE_TICKS = 10
-"""The longest time, in intervals, after which such a site joins again, if it is the longer one."""
+"""The number of intervals after which such a site joins again, if they are longer."""
+
+_LONGEST_ABSENCE_MS = 600_000
+"""The longest time (ms) of these intervals."""
 
 _MAX_TICKS = 60
 """The greatest number of ticks that one batch closes."""
@@ -224,7 +227,8 @@ class MergeFrontier:
             short_stays += 1
         if not short_stays:
             return False
-        max_absence_ms = max(_MAX_ABSENCE_MS, _MAX_ABSENCE_TICKS * self._grain)
+        of_ticks_ms = min(_MAX_ABSENCE_TICKS * self._grain, _LONGEST_ABSENCE_MS)
+        max_absence_ms = max(_MAX_ABSENCE_MS, of_ticks_ms)
         absence_ms = min(patience_ms * 2.0 ** min(short_stays, 20), max_absence_ms)
         return furthest - gaps[0].after <= absence_ms
 

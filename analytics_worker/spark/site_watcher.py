@@ -25,6 +25,9 @@ _MAX_UNREAD_S = 10.0
 Another query costs a start, and would need the decisions too.
 """
 
+_SLOW_READ_S = 1.0
+"""The time (s) of a slow read of the decisions, after which the observations of sites are old."""
+
 _ALL_ROWS = 2**62
 
 
@@ -116,8 +119,8 @@ class SiteWatcher:
             return False
         if lease.epochs is None:
             # The query with the epochs decides, if it still runs.
-            since = self._undecided_since = self._undecided_since or time.monotonic()
-            if time.monotonic() - since > _UNDECIDED_S:
+            since = self._undecided_since = self._undecided_since or self._monotonic()
+            if self._monotonic() - since > _UNDECIDED_S:
                 lease.request()
             return False
         # Two queries of a group may read different streams: only one of them decides.
@@ -137,12 +140,14 @@ class SiteWatcher:
             self.presence = read_presence(agent_client(self._options.url), location)
         except UnavailableError:
             self._unread_since = since = self._unread_since or began
+            self._undecided_since = None
             if self._monotonic() - since > _MAX_UNREAD_S:
                 raise
             return False
-        if self._unread_since is not None:
+        waited = self._monotonic() - (self._unread_since or began)
+        if self._unread_since is not None or waited > _SLOW_READ_S:
             # The agent may not have answered about the sites either, so they need not be silent.
-            self.merge.exclude(self._monotonic() - self._unread_since)
+            self.merge.exclude(waited)
             self._unread_since = None
         return True
 

@@ -74,7 +74,8 @@ class Peer:
         self.reported_urls.pop(reporter, None)
         if url is not None:
             if len(self.reported_urls) >= _MAX_REPORTERS:
-                del self.reported_urls[next(iter(self.reported_urls))]
+                known = (one for one, each in self.reported_urls.items() if each == self.url)
+                del self.reported_urls[next(known, next(iter(self.reported_urls)))]
             self.reported_urls[reporter] = url
 
     def next_reported_url(self) -> str | None:

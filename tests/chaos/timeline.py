@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -73,13 +74,14 @@ def timeline(recovery: Recovery, events: Iterable[LoggedEvent]) -> Iterator[str]
 
 def _read(file: Path) -> Iterator[LoggedEvent]:
     service = f"{file.name.partition('.')[0]} of {file.parents[1].name}"
-    with file.open(errors="replace") as lines:
+    # A service that still writes may move its log meanwhile.
+    with suppress(FileNotFoundError), file.open(errors="replace") as lines:
         for line in lines:
             try:
                 event = json.loads(line)
             except ValueError:  # a killed service may have written a part of a line
                 continue
-            if event.get("event") in _EVENTS:
+            if isinstance(event, dict) and event.get("event") in _EVENTS:
                 at = datetime.fromisoformat(event["timestamp"])
                 yield LoggedEvent(round(at.timestamp() * 1000), service, _text(event))
 

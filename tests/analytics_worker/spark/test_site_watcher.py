@@ -24,11 +24,15 @@ BEHIND = {"a": SiteProgress(9, 8000), "b": SiteProgress(7, 5000)}
 
 @dataclass
 class FakeAgent:
-    """An agent in memory with a stream of decisions; ``now``: the time (s)."""
+    """An agent in memory with a stream of decisions.
+
+    ``read_s``: the duration of a read (s). ``now``: the time (s).
+    """
 
     url: str
     decisions: tuple[SiteDecision, ...] = ()
     is_silent: bool = False
+    read_s: float = 0.0
     now: float = 100.0
 
     def at(self, site: str) -> "FakeAgent":
@@ -40,6 +44,7 @@ class FakeAgent:
         if self.is_silent:
             self.now += 0.5
             raise UnavailableError("the site cloud does not answer")
+        self.now += self.read_s
         rows = [row_of(each) for each in self.decisions[start:]]
         table = pa.Table.from_batches(rows, EVENTS)
         return SimpleNamespace(table=table, position=SimpleNamespace(next=len(self.decisions)))
@@ -109,3 +114,12 @@ def test_sites_do_not_leave_because_the_decisions_could_not_be_read(
     assert leaving() == []
     agent.now += 5.1
     assert leaving() == ["b"]
+
+
+def test_sites_do_not_leave_because_the_decisions_were_read_late(
+    agent: FakeAgent, watcher: SiteWatcher
+) -> None:
+    watcher.frontier(BEHIND, PROMISE)
+    agent.read_s = 6.0
+    watcher.frontier(BEHIND, PROMISE)
+    assert not watcher.merge.decide(BEHIND, watcher.presence, PROMISE, round(agent.now * 1000))
