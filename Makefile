@@ -17,7 +17,7 @@ unit: .venv/stamp ## run the tests that start no process: no Java, no set-up, un
 
 integration: .venv/stamp ## run the tests that start Ignite, Spark or other processes
 	$(BIN)/mistbow setup
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "integration and not alone and not soak"
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "integration and not alone and not soak"
 
 e2e: .venv/stamp ## run the tests of the whole suite, and of containers
 	$(BIN)/mistbow setup
@@ -28,10 +28,9 @@ e2e: .venv/stamp ## run the tests of the whole suite, and of containers
 # 1, has failed.
 OTHERWISE = $(if $(RETEST),|| { test $$? = 1 && $(MAKE) retest; })
 
-# Three processes, also on two cores, because many tests wait.
 test: .venv/stamp ## run all tests except the soaks, at all three speeds
 	$(BIN)/mistbow setup
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=60 -m "not alone and not soak" $(OTHERWISE)
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=60 -m "not alone and not soak" $(OTHERWISE)
 	$(BIN)/pytest --durations=10 -m "alone and not soak" $(OTHERWISE)
 
 retest: .venv/stamp ## run the failed tests of the last run again, one at a time
@@ -42,7 +41,7 @@ retest: .venv/stamp ## run the failed tests of the last run again, one at a time
 
 coverage: .venv/stamp ## run the unit and the integration tests, and report the coverage of lines and branches
 	$(BIN)/mistbow setup
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered \
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered \
 		-m "not e2e and not alone and not soak"
 
 crash: .venv/stamp ## test durability with kills, freezes, a full disk and power cuts (as root)
@@ -53,7 +52,9 @@ crash: .venv/stamp ## test durability with kills, freezes, a full disk and power
 	MISTBOW_ROUNDS=20 $(BIN)/pytest -rA tests/storage_agent/replication
 	$(BIN)/pytest -rA -m soak tests/storage_agent/test_openapi.py
 	$(BIN)/pytest -rA -m soak tests/analytics_enabler/domains tests/storage_agent/membership tests/end_to_end
-	$(BIN)/pytest -rA -m soak tests/analytics_enabler/live tests/analytics_enabler/test_quality_checks.py
+	$(BIN)/pytest -rA -m soak tests/analytics_enabler/live tests/analytics_enabler/execution \
+		tests/analytics_enabler/test_quality_checks.py tests/analytics_enabler/test_measured_demands.py
+	$(BIN)/pytest -rA -m soak tests/storage_agent/ingest tests/suite tests/fog_emulation tests/upgrade
 	$(BIN)/pytest -rA -m soak tests/monitoring_agent
 	$(BIN)/pytest -rA -m soak tests/mistbow tests/analytics_worker --ignore=tests/analytics_worker/spark
 

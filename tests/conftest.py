@@ -30,9 +30,9 @@ def fog_keys(tmp_path: Path) -> FogKeys:
 
 
 _SLOW = (
+    "tests/analytics_worker/",
     "tests/end_to_end/",
     "tests/storage_agent/crashes/",
-    "tests/analytics_worker/",
     "tests/analytics_enabler/",
 )
 """The folders whose tests keep the processor busy for longest, mostly with Spark."""

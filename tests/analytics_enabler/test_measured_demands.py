@@ -21,6 +21,7 @@ def explained(enabler: EnablerClient) -> ExplainedFragment:
     return fragment
 
 
+@pytest.mark.soak
 def test_worker_measures_what_enabler_has_estimated(
     live_site: LiveSite,
     live_enabler: EnablerClient,

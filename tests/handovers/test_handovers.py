@@ -221,6 +221,7 @@ def test_handovers_between_workers_of_one_site(tmp_path: Path, packages: Package
         _hand_over(_scene(fog, packages), KINDS, HANDOVERS)
 
 
+@pytest.mark.soak
 def test_handovers_of_a_merge_between_sites(tmp_path: Path, packages: Packages) -> None:
     sites: Mapping[str, tuple[str, ...]] = {"cloud": ("w1",), "edge": ("w2",)}
     with handover_fog(tmp_path / "fog", sites) as fog:

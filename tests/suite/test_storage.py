@@ -81,6 +81,7 @@ def ignite_of(process):
     return next(each for each in children if "java" in each.name())
 
 
+@pytest.mark.soak
 def test_storage_starts_where_the_jars_of_ignite_are_not_downloaded_yet(tmp_path):
     jars = str(tmp_path / "jars")
     with storage(tmp_path, services="agent", MISTBOW_JARS=jars) as (_, url, _lines):

@@ -107,6 +107,7 @@ def fog(tmp_path: Path) -> Iterator[UpgradedFog]:
         yield UpgradedFog(tmp_path / "fog", command_of_former_version(former), stack)
 
 
+@pytest.mark.soak
 def test_no_row_is_lost_by_a_rolling_upgrade(fog: UpgradedFog) -> None:
     with ExitStack() as stack:
         senders = [

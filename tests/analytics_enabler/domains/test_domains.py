@@ -99,6 +99,7 @@ def test_second_enabler_of_a_domain_stands_by_and_stops_nothing(fog: DomainFog) 
         second.show("d-unknown")
 
 
+@pytest.mark.soak
 def test_standby_does_not_take_over_because_its_own_agent_was_away(fog: DomainFog) -> None:
     fog.a.start_enabler()
     fog.wait_for(fog.b, {("a", "all"): True})
@@ -177,6 +178,7 @@ def test_deployments_of_both_sides_of_a_split_survive(fog: DomainFog) -> None:
     eventually(lambda: [len(each.plan.insights) for each in merges(fog.a, fog.b)] == [3])
 
 
+@pytest.mark.soak
 def test_amendments_and_deletions_of_both_sides_of_a_split_survive(fog: DomainFog) -> None:
     at_a = fog.a.start_enabler()
     texts = {name: f"{name} = COMPUTE AVG(cpu, 2 s) EVERY 1 s" for name in ("amended", "paused")}
@@ -291,6 +293,7 @@ def test_region_that_is_cut_off_rules_itself(fog: DomainFog, seconds: int) -> No
     assert started[0] in fog.b.worker.fragments
 
 
+@pytest.mark.soak
 def test_enabler_outranks_a_lease_that_nobody_has_any_more(fog: DomainFog) -> None:
     """The enabler with this lease has left for good, and the clock of its site was ahead."""
     enabler = fog.a.start_enabler()
@@ -303,6 +306,7 @@ def test_enabler_outranks_a_lease_that_nobody_has_any_more(fog: DomainFog) -> No
     eventually(lambda: fog.enablers(fog.a)["a", "all"].generation > former.generation)
 
 
+@pytest.mark.soak
 def test_repeated_submission_finds_its_deployment_in_another_domain(fog: DomainFog) -> None:
     everywhere = fog.a.start_enabler()
     # The enabler of the region is away.

@@ -214,6 +214,7 @@ def test_move_goes_on_after_a_restart_of_the_enabler(
     assert not move_is_stored(fog.b, "north")
 
 
+@pytest.mark.soak
 def test_move_goes_on_at_the_standby_that_takes_over(fog: DomainFog, adoptions: Adoptions) -> None:
     everywhere = fog.a.start_enabler()
     fog.wait_for(fog.b, {("a", "all"): True})
@@ -230,6 +231,7 @@ def test_move_goes_on_at_the_standby_that_takes_over(fog: DomainFog, adoptions: 
     belongs_to(here, "all", everywhere, standby)
 
 
+@pytest.mark.soak
 def test_move_goes_on_after_a_kill_once_it_is_stored(fog: DomainFog) -> None:
     everywhere = fog.a.start_enabler()
     fog.wait_for(fog.b, {("a", "all"): True})
@@ -243,6 +245,7 @@ def test_move_goes_on_after_a_kill_once_it_is_stored(fog: DomainFog) -> None:
         belongs_to(here, "all", everywhere, region)
 
 
+@pytest.mark.soak
 def test_deployment_that_is_deleted_during_its_move_is_deleted_in_both_domains(
     fog: DomainFog, adoptions: Adoptions
 ) -> None:
@@ -254,6 +257,7 @@ def test_deployment_that_is_deleted_during_its_move_is_deleted_in_both_domains(
         wait_for_deployments(enabler)
 
 
+@pytest.mark.soak
 def test_deployment_that_the_larger_domain_deletes_does_not_come_back(
     fog: DomainFog, adoptions: Adoptions
 ) -> None:
@@ -299,6 +303,7 @@ def test_refused_move_is_shown_and_repeated_only_after_a_change(
     assert adoptions.count == 3
 
 
+@pytest.mark.soak
 def test_refused_move_ends_when_a_worker_is_back(
     fog: DomainFog, adoptions: Adoptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

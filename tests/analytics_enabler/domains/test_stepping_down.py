@@ -111,6 +111,7 @@ def open_stream(url: str) -> Iterator[threading.Thread]:
         yield thread
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(TEST_TIMEOUT_S)
 def test_clients_of_an_enabler_that_steps_down_are_passed_on(fog: DomainFog) -> None:
     first = fog.a.start_enabler()

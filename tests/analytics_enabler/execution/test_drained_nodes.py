@@ -120,6 +120,7 @@ def test_drain_waits_for_the_fragments_of_other_domains(
     assert ended.stdout.startswith(f"No fragment runs on {RECORDER}.")
 
 
+@pytest.mark.soak
 def test_drain_does_not_succeed_while_the_worker_does_not_answer(
     recorder: RecordingWorker, enabler: EnablerClient, enabler_url: str
 ) -> None:

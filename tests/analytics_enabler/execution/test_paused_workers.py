@@ -93,6 +93,7 @@ def site(agent_settings: AgentSettings, tmp_path: Path) -> Iterator[TwoWorkers]:
         yield two
 
 
+@pytest.mark.soak
 def test_paused_worker_keeps_its_fragment_until_it_is_dead(site: TwoWorkers) -> None:
     deployment = site.enabler.submit(QUERY).deployment_id
     name = eventually(site.running, timeout=60, what="a worker has the fragment")

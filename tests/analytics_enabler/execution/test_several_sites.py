@@ -191,6 +191,7 @@ def test_merge_of_dead_worker_moves(fog: TwoSites) -> None:
         eventually(lambda: len(fog.partials()) == 2)
 
 
+@pytest.mark.soak
 def test_hanging_worker_delays_no_other(fog: TwoSites) -> None:
     with fog.enabler() as enabler:
         fog.workers["edge-a"].hang()
@@ -201,6 +202,7 @@ def test_hanging_worker_delays_no_other(fog: TwoSites) -> None:
         eventually(lambda: len(fog.partials()) == 2)
 
 
+@pytest.mark.soak
 def test_old_partials_run_until_handover_of_merge(
     fog: TwoSites,
 ) -> None:
@@ -240,6 +242,7 @@ def test_restarted_enabler_retains_versions_and_placement(fog: TwoSites) -> None
         eventually(lambda: not fog.partials() and not fog.running(Merge))
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("third_party")
 def test_failing_third_party_scheduler_changes_no_placement(
     fog: TwoSites, monkeypatch: pytest.MonkeyPatch
@@ -370,6 +373,7 @@ def test_ended_insight_is_computed_until_no_site_is_missing(fog: TwoSites) -> No
         eventually(lambda: [each.state for each in enabler.show(mean).ended] == ["stopped"])
 
 
+@pytest.mark.soak
 def test_ended_insight_states_a_site_that_never_returned(
     fog: TwoSites, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -456,6 +460,7 @@ def test_points_of_dead_workers_site_are_read_by_worker_elsewhere(fog: TwoSites)
         eventually(lambda: set(fog.running(Whole)) <= {"cloud-a", "cloud-b"} and fog.running(Whole))
 
 
+@pytest.mark.soak
 def test_site_that_is_cut_off_from_its_reader_is_named(fog: TwoSites) -> None:
     without_edge_worker(fog)
     with fog.enabler() as enabler:

@@ -90,6 +90,7 @@ def test_client_that_resumes_misses_no_result(enabler_url: str, deployed: Deploy
         assert deployed.tick(back.results(1)[-1]) == ("b", 51, 51.0)
 
 
+@pytest.mark.soak
 def test_client_resumes_at_restarted_enabler(
     start_enabler: StartEnabler, agent: AgentClient
 ) -> None:

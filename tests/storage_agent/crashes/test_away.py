@@ -188,6 +188,7 @@ def test_agent_without_ignite_reports_it(url: str, ignite: IgniteServer) -> None
     client.close()
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("processes")
 def test_agent_restarts_after_ignite_lost_its_content(tmp_path: Path) -> None:
     with (

@@ -81,6 +81,7 @@ def check_refusal(name: str, send: Way) -> None:
     assert not _TRACEBACK.search(refused.text), (name, refused.text)
 
 
+@pytest.mark.soak
 def test_logs_of_a_site_on_a_full_disk_have_no_secret_and_no_traceback(tmp_path: Path) -> None:
     output = tmp_path / "output.txt"
     with Disk(tmp_path, _DISK_MB) as disk:

@@ -126,6 +126,7 @@ def test_agent_stores_what_a_broker_sends_after_all_kinds_of_garbage(
             assert next(remaining, None) is None
 
 
+@pytest.mark.soak
 def test_huge_payloads_and_topics_take_little_memory_and_are_rejected(
     ignite: IgniteServer, tmp_path: Path
 ) -> None:

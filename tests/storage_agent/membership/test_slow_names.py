@@ -77,6 +77,7 @@ def test_slow_name_is_reached_and_missing_name_is_reported(fog: NamedFog) -> Non
     assert warning.startswith("the name gone.test has not resolved since 20")
 
 
+@pytest.mark.soak
 def test_site_returns_soon_while_other_names_are_slow(fog: NamedFog) -> None:
     eventually(lambda: "a" in fog.reached("b"), what="b reaches a")
     for _ in range(2):
