@@ -157,7 +157,7 @@ def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedFog) -
 
     eventually(
         lambda: city.is_complete(deployment, NAMES),
-        timeout=180,
+        timeout=300,
         what="a result of each insight that lacks no site",
     )
     first = max(insight.first_tick for insight in client.show(deployment).insights)
@@ -176,7 +176,7 @@ def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedFog) -
     text = INSIGHTS.read_text()
     eventually(
         lambda: city.check_results(deployment, text, first, end),
-        timeout=180,
+        timeout=300,
         what="all results are as the oracle's",
     )
 
@@ -196,7 +196,7 @@ def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedFog) -
             f"{after - died} ms after the death (goal: {GOAL_MS})",
             file=sys.stderr,
         )
-        assert after - died < 6 * GOAL_MS
+        assert after - died < 12 * GOAL_MS
     agent.close()
     # Results report the cut, except those of a merge that began after it.
     assert "edge-1" in missing

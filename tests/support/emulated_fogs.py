@@ -247,8 +247,8 @@ class EmulatedFog:
         ``at_least_s``: the least time for which results are compared, from the first one. Returns
         the number of compared results.
         """
-        eventually(self.serves, timeout=180, what="the enabler serves")
-        eventually(self.has_joined, timeout=180, what="the fabric has all sites and workers")
+        eventually(self.serves, timeout=300, what="the enabler serves")
+        eventually(self.has_joined, timeout=300, what="the fabric has all sites and workers")
         insights = {
             each.name for each in parse(text).statements if isinstance(each, ast.InsightStatement)
         }
@@ -256,7 +256,7 @@ class EmulatedFog:
         deployment = client.submit(text).deployment_id
         eventually(
             lambda: self.is_complete(deployment, insights),
-            timeout=180,
+            timeout=300,
             what="a result of each insight that lacks no site",
             pause=0.5,
         )
@@ -271,7 +271,7 @@ class EmulatedFog:
         end, killed = system_clock(), self.killed_sites(outcomes)
         return eventually(
             lambda: self.check_results(deployment, text, first, end, killed),
-            timeout=180,
+            timeout=300,
             what="all results are as the oracle's",
             pause=1,
         )
