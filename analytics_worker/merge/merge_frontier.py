@@ -96,17 +96,12 @@ class MergeFrontier:
         self._grain = grain_ms
         self._patience = patience_ms / 1000
         self._monotonic = monotonic
+        self._excluded = 0.0
         self._lags: dict[str, _SiteLag] = {}
 
     def exclude(self, seconds: float) -> None:
         """Exclude the last ``seconds``, in which no site was observed, from all times of sites."""
-        for lag in self._lags.values():
-            lag.moved_at += seconds
-            lag.silent_since += seconds
-            if lag.steady_since is not None:
-                lag.steady_since += seconds
-            if lag.far_since is not None:
-                lag.far_since += seconds
+        self._excluded += seconds
 
     def frontier(
         self, progress: Mapping[str, SiteProgress], presence: Presence, promise: int
@@ -165,7 +160,7 @@ class MergeFrontier:
         return decisions
 
     def _observe(self, progress: Mapping[str, SiteProgress], now_ms: int) -> None:
-        now = self._monotonic()
+        now = self._now()
         furthest = max((one.frontier for one in progress.values()), default=-1)
         for site, one in progress.items():
             if site not in self._lags:
@@ -240,13 +235,17 @@ class MergeFrontier:
         lag = self._lags[site]
         return lag.steady_since is not None and lag.moved_at - lag.steady_since > self._patience
 
+    def _now(self) -> float:
+        """Return the time (s) on a clock that stands still while no site is observed."""
+        return self._monotonic() - self._excluded
+
     @property
     def _tolerated_ms(self) -> float:
         """The longest lag (ms of event time) of a site that stays present for ever."""
         return self._patience * 1000 + self._grain
 
     def _is_silent(self, site: str) -> bool:
-        lag, now = self._lags[site], self._monotonic()
+        lag, now = self._lags[site], self._now()
         is_new = lag.frontier < 0 and site not in self._resumed
         patience = self._patience * (_START_PATIENCES if is_new else 1)
         is_slow = lag.far_since is not None and now - lag.far_since > MAX_LAG_PATIENCES * patience
