@@ -9,7 +9,7 @@ from fastapi import Response
 
 from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import current_caller
-from mistbow.client.answer_time import MIN_BYTES_PER_S, AnswerTime, read_within
+from mistbow.client.answer_time import AnswerTime, read_within
 from mistbow.client.connections import async_transport
 from mistbow.client.credentials import ServiceCredentials
 from mistbow.errors import UnavailableError
@@ -73,8 +73,8 @@ class AgentProxy:
 
     async def _send(self, method: str, path: str, **arguments: Any) -> Response:
         request = self._client.build_request(method, path, **arguments)
-        seconds = _TOTAL_S + len(request.content) / MIN_BYTES_PER_S
-        time = AnswerTime(f"the storage agent {self._url}", seconds, _ANSWER_S)
+        name, size = f"the storage agent {self._url}", len(request.content)
+        time = AnswerTime(name, _TOTAL_S, _ANSWER_S, size=size)
         try:
             answer = await read_within(time, self._client, request)
         except httpx.HTTPError as error:

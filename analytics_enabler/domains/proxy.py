@@ -17,7 +17,7 @@ from analytics_enabler.limits import MAX_RESULTS_WAIT_S
 from analytics_enabler.semantics import Definition
 from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import Caller, current_caller
-from mistbow.client.answer_time import MIN_BYTES_PER_S, AnswerTime, send_within
+from mistbow.client.answer_time import AnswerTime, send_within
 from mistbow.client.bounded_answers import IN_PARTS, at_most
 from mistbow.client.connections import async_transport
 from mistbow.client.credentials import ServiceCredentials, UnverifiedServiceError
@@ -321,9 +321,10 @@ class DomainProxy:
         )
         time = AnswerTime(
             f"the enabler of the domain {to.enabler.domain} at {to.enabler.url}",
-            _headers_s(timeout, len(body)),
+            _headers_s(timeout),
             timeout.read or 0.0,
             math.inf,
+            size=len(body),
         )
         try:
             if is_feed:
@@ -347,10 +348,9 @@ class DomainProxy:
         return self._clients[key]
 
 
-def _headers_s(timeout: httpx.Timeout, size: int) -> float:
-    """Return the total time (s) until the headers of the answer to a request of ``size`` bytes."""
-    waits = (timeout.connect or 0.0) + (timeout.read or 0.0)
-    return waits + _LIST_S + size / MIN_BYTES_PER_S
+def _headers_s(timeout: httpx.Timeout) -> float:
+    """Return the total time (s) until the headers of the answer to a request without a body."""
+    return (timeout.connect or 0.0) + (timeout.read or 0.0) + _LIST_S
 
 
 def _response(answer: httpx.Response) -> Response:

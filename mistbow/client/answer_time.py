@@ -31,17 +31,24 @@ class AnswerTime:
     """The remaining time of a request to a service; it grows with the bytes of the answer.
 
     ``service``: the name of the service, for errors. ``seconds``: the time until the headers of the
-    answer. ``body_s``: the least time from then on. ``max_s``: the maximum time of the request.
-    Only the waits for the service count, not the work of the reader between them.
+    answer, without the time that ``size``, the bytes of the request, take at the minimum rate.
+    ``body_s``: the least time from then on. ``max_s``: the maximum time of the request. Only the
+    waits for the service count, not the work of the reader between them.
     """
 
     def __init__(
-        self, service: str, seconds: float, body_s: float, max_s: float = MAX_ANSWER_S
+        self,
+        service: str,
+        seconds: float,
+        body_s: float,
+        max_s: float = MAX_ANSWER_S,
+        *,
+        size: int = 0,
     ) -> None:
         self._service = service
         self._body_s = body_s
         self._max = max_s
-        self._left = min(seconds, max_s)
+        self._left = min(seconds + size / MIN_BYTES_PER_S, max_s)
 
     async def wait(self, answer: Awaitable[T]) -> T:
         """Wait for an answer or for a part of it; raises ``UnavailableError`` if time is up."""

@@ -21,7 +21,7 @@ import httpx
 import msgspec
 import stamina
 
-from mistbow.client.answer_time import MIN_BYTES_PER_S, AnswerTime, read_within
+from mistbow.client.answer_time import AnswerTime, read_within
 from mistbow.client.bounded_answers import IN_PARTS
 from mistbow.client.connections import async_transport, transport
 from mistbow.client.credentials import UnverifiedServiceError
@@ -325,8 +325,7 @@ class AsyncTransport:
         # _ANSWER_S twice: before, the request may wait for a connection. _PROOF_S twice: a service
         # of an earlier version refuses the identity, and takes the token.
         seconds = _CONNECT_S + 2 * _PROOF_S + 2 * _ANSWER_S + call.wait_s
-        seconds += len(request.content) / MIN_BYTES_PER_S
-        time = AnswerTime(self.url, seconds, _ANSWER_S)
+        time = AnswerTime(self.url, seconds, _ANSWER_S, size=len(request.content))
         return await read_within(time, self._http, request)
 
     @asynccontextmanager

@@ -4,7 +4,7 @@ Without a limit, a stolen site could delay reads over all sites, and loops in th
 ever.
 """
 
-from mistbow.client.answer_time import MAX_ANSWER_S, MIN_BYTES_PER_S, AnswerTime
+from mistbow.client.answer_time import MAX_ANSWER_S, AnswerTime
 
 CONNECT_S = 1.0
 ANSWER_S = 3.0
@@ -18,5 +18,5 @@ def answer_time_of(site: str, size: int = 0, wait_s: float = 0.0) -> AnswerTime:
     take.
     """
     # ANSWER_S twice: before a first request, the site proves its identity.
-    seconds = CONNECT_S + 2 * ANSWER_S + wait_s + size / MIN_BYTES_PER_S
-    return AnswerTime(f"the site {site}", seconds, ANSWER_S, MAX_ANSWER_S)
+    seconds = CONNECT_S + 2 * ANSWER_S + wait_s
+    return AnswerTime(f"the site {site}", seconds, ANSWER_S, MAX_ANSWER_S, size=size)
