@@ -79,7 +79,7 @@ class Peer:
             self.reported_urls[reporter] = url
 
     def next_reported_url(self) -> str | None:
-        """Return one of the reported URLs other than ``url``, in turn; None: there are none."""
+        """Return the next reported URL that is not ``url``; None: there is none."""
         others = (one for one, url in self.reported_urls.items() if url != self.url)
         reporter = next(others, None)
         if reporter is None:

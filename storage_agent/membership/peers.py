@@ -424,14 +424,13 @@ class Peers:
             is_new = peer is None and report.site not in self._forgotten
             if is_new and len(self._peers) >= MAX_SITES:
                 self._ignore(report.site)
-            elif peer is not None:
-                peer.record_report(heartbeat.site, report.url if report.reached else None)
-            elif report.reached or is_new:
+            elif peer is None and (report.reached or is_new):
                 self.add(report.site, report.node, report.url)
                 peer = self._peers.get(report.site)
-                if peer is not None and report.reached:
-                    peer.record_report(heartbeat.site, report.url)
-            if peer is not None and report.reached is (peer.address is None):
+            if peer is None:
+                continue
+            peer.record_report(heartbeat.site, report.url if report.reached else None)
+            if report.reached is (peer.address is None):
                 # This agent disagrees: the site is contacted soon.
                 self._suspects.add(report.site)
 
