@@ -231,7 +231,11 @@ def run_for(seconds: float, check: Callable[[], None]) -> None:
 @pytest.mark.parametrize(
     "seconds",
     [
-        pytest.param(15, marks=[pytest.mark.soak, pytest.mark.timeout(400)], id="short"),
+        pytest.param(
+            15,
+            marks=[pytest.mark.alone, pytest.mark.soak, pytest.mark.timeout(400)],
+            id="short",
+        ),
         pytest.param(600, marks=[pytest.mark.soak, pytest.mark.timeout(1500)], id="long"),
     ],
 )
