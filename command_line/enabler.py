@@ -24,7 +24,9 @@ err = Console(stderr=True)
 Queries = Annotated[
     str, typer.Argument(metavar="FILE|-|TEXT", help="A file of queries, - for stdin, or a text.")
 ]
-Url = Annotated[str, typer.Option(envvar="MISTBOW_ENABLER_URL", help="The analytics enabler.")]
+Url = Annotated[
+    str, typer.Option(envvar="MISTBOW_ENABLER_URL", help="Address of the analytics enabler.")
+]
 
 URL = "http://127.0.0.1:8000"
 """The address of the enabler on this machine."""

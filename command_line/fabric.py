@@ -35,7 +35,7 @@ def status(
         str, typer.Option(envvar="MISTBOW_AGENT_URL", help="A storage agent of the fabric.")
     ] = AGENT_URL,
     enabler_url: Annotated[
-        str, typer.Option(envvar="MISTBOW_ENABLER_URL", help="The analytics enabler.")
+        str, typer.Option(envvar="MISTBOW_ENABLER_URL", help="Address of the analytics enabler.")
     ] = ENABLER_URL,
     token: Token = None,
     as_json: AsJson = False,
@@ -107,7 +107,7 @@ def _print(report: "FabricReport", problems: "list[Problem]") -> None:
     if report.deployments:
         _out.print(_insights(report))
     if not problems:
-        _out.print("Nothing is wrong.")
+        _out.print("no problems")
     for each in problems:
         _out.print(Text.assemble((each.where, "bold red"), ": ", each.what), soft_wrap=True)
         _out.print(Text(f"  {each.action}"), soft_wrap=True)

@@ -72,7 +72,7 @@ def _of_site(site: Site, report: FabricReport) -> Iterator[Problem]:
             if site.suspected
             else "it is unreachable",
             "Check its machine and its link. Replicas answer reads. If the site no longer exists: "
-            f"DELETE /fabric/sites/{site.name}.",
+            f"DELETE /fabric/sites/{site.name} at an agent that reaches all sites.",
         )
         return
     if site.name in report.silent:

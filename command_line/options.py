@@ -8,7 +8,9 @@ import typer
 
 from mistbow.clock import utc_now
 
-AgentUrl = Annotated[str, typer.Option(envvar="MISTBOW_AGENT_URL", help="The storage agent.")]
+AgentUrl = Annotated[
+    str, typer.Option(envvar="MISTBOW_AGENT_URL", help="Address of the storage agent.")
+]
 Token = Annotated[
     str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
 ]

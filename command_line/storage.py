@@ -141,10 +141,10 @@ def _instant(ts: int | None) -> str:
 def duration(milliseconds: int | None) -> str:
     """Return a duration as a text, in the largest unit that divides the duration.
 
-    None, which stands for an unlimited duration, gives ``ever``.
+    None, which stands for an unlimited duration, gives ``unlimited``.
     """
     if milliseconds is None:
-        return "ever"
+        return "unlimited"
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
         if milliseconds >= size and milliseconds % size == 0:
             return f"{milliseconds // size} {unit}"

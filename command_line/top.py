@@ -53,7 +53,7 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Print the state once, and exit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show sites, workers and insights with their states, and all problems.
+    """Show sites, workers and insights with their states, and the first 12 problems.
 
     Without a terminal, the state is printed once.
     """
@@ -170,7 +170,7 @@ def _rates(fog: FogSnapshot) -> Mapping[str, float]:
 def _problem_lines(glance: Glance) -> RenderableType:
     problems = glance.health.problems
     if not problems:
-        return Text("all is well", "green")
+        return Text("no problems", "green")
     lines = [
         Text.assemble(
             (visible(each.what) + _ago(each.since, glance.at), _SEVERITIES[each.severity]),

@@ -119,7 +119,7 @@ class PreconditionFailedError(MistbowError):
 
 
 class TooLargeError(MistbowError):
-    """The request's body has too many bytes or points."""
+    """The body of the request, or its answer, exceeds a limit."""
 
     code = "too_large"
     status = 413
@@ -255,7 +255,7 @@ def from_body(status: int, body: Any) -> MistbowError:
 
 
 def of_status(status: int, message: str, *, hint: str | None = None) -> MistbowError:
-    """Return the error for a status of HTTP; a status without an own class has the nearest class.
+    """Return the error for an HTTP status; if no class has this status, the error is a 400 or 500.
 
     >>> of_status(405, "no").code, of_status(418, "no").code, of_status(502, "no").code
     ('method_not_allowed', 'invalid_request', 'internal')

@@ -30,7 +30,7 @@ def test_an_agent_that_is_away() -> None:
 
 def test_durations() -> None:
     assert [storage.duration(each) for each in (None, 86_400_000, 5_400_000, 90_000, 1500)] == [
-        "ever",
+        "unlimited",
         "1 d",
         "90 min",
         "90 s",

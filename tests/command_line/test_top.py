@@ -89,7 +89,7 @@ def test_healthy_fog_is_shown_with_state_lag_and_rate() -> None:
     assert "1 of 1 sites reachable, 1 worker, 1 of 1 insights run" in text
     for part in ("d-1/a", "running", "for 60 s", "1.2 s", "5 s", "1.5 kB/s", "1.5 of 4"):
         assert part in text, part
-    assert "all is well" in text
+    assert "no problems" in text
     head, row = (
         [each.strip(" │┃") for each in re.split("[│┃]", line)[1:-1]]
         for line in text.splitlines()
