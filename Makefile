@@ -54,7 +54,8 @@ crash: .venv/stamp ## test durability with kills, freezes, a full disk and power
 	$(BIN)/pytest -rA -m soak tests/analytics_enabler/domains tests/storage_agent/membership tests/end_to_end
 	$(BIN)/pytest -rA -m soak tests/analytics_enabler/live tests/analytics_enabler/execution \
 		tests/analytics_enabler/test_quality_checks.py tests/analytics_enabler/test_measured_demands.py
-	$(BIN)/pytest -rA -m soak tests/storage_agent/ingest tests/suite tests/fog_emulation tests/upgrade
+	$(BIN)/pytest -rA -m soak tests/storage_agent/ingest tests/storage_agent/backup tests/ignite_server \
+		tests/suite tests/fog_emulation tests/upgrade tests/compatibility
 	$(BIN)/pytest -rA -m soak tests/monitoring_agent
 	$(BIN)/pytest -rA -m soak tests/mistbow tests/analytics_worker --ignore=tests/analytics_worker/spark
 

@@ -131,6 +131,7 @@ def results_equal_the_oracle(sites: EdgeAndCloud, group: str, since: int, until:
     eventually(equal, timeout=90, what="all results are as the oracle's")
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_results_equal_the_oracle_through_late_points_silence_and_restarts(
     spark: SparkSession, sites: EdgeAndCloud

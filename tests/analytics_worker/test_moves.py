@@ -123,6 +123,7 @@ class Mover:
         former.stop()
 
 
+@pytest.mark.soak
 def test_moved_fragment_with_accumulators_equals_the_oracle(
     spark: SparkSession, agent: AgentClient
 ) -> None:

@@ -48,6 +48,7 @@ def expected(sites: EdgeAndCloud, begin: int, until: int) -> Counter[tuple[str, 
     return counts
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(400)
 def test_each_point_is_in_one_pane_whoever_reads_it(
     spark: SparkSession, sites: EdgeAndCloud

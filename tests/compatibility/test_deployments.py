@@ -236,7 +236,7 @@ def test_site_of_an_earlier_version_gives_the_same_answers(recording: Recording)
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("queries", [SITE, REPLACEMENT])
+@pytest.mark.parametrize("queries", [SITE, pytest.param(REPLACEMENT, marks=pytest.mark.soak)])
 def test_insights_of_an_earlier_version_continue_from_their_states(
     recording: Recording, queries: str
 ) -> None:

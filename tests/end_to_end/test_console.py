@@ -50,6 +50,7 @@ SETTLING_S = 30.0
 """The time (s) for which the query of a new insight may catch up."""
 
 
+@pytest.mark.soak
 def test_overview_shows_whether_all_is_well(console: Console, suite: Suite) -> None:
     console.show("start")
     eventually(lambda: shows_its_health(console, suite), what="the overview shows the health")

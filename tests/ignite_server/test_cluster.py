@@ -64,6 +64,7 @@ def members(server):
         return baseline(client)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(180)
 def test_a_site_of_one_node_grows_and_goes_on_without_the_first(tmp_path):
     first_port, second_port = free_ports(2)

@@ -38,6 +38,7 @@ def spooled(home: Path) -> Counter[Row]:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("processes")
 def test_restarted_monitoring_agent_sends_each_point_of_its_buffer_once(tmp_path: Path) -> None:
     port, monitor_port, ignite_port = free_ports(3)

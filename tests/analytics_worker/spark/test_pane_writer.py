@@ -124,7 +124,7 @@ def test_panes_of_a_missed_minute_are_all_stored(any_agent: AgentClient) -> None
 
 
 @pytest.mark.parametrize("stored_first", [True, False])
-@pytest.mark.parametrize("failing", [1, 2, 3])
+@pytest.mark.parametrize("failing", [1, pytest.param(2, marks=pytest.mark.soak), 3])
 @pytest.mark.parametrize(("which", "keys"), [("agent", 24), ("narrow", 7)])
 def test_panes_of_one_time_are_stored_once_after_a_failed_append(
     request: pytest.FixtureRequest,

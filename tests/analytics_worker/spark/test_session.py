@@ -32,6 +32,7 @@ end_jvm(session)
 """
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("processes")
 def test_failed_query_prints_no_stack_trace(tmp_path: Path) -> None:
     """The runner of a fragment logs the failure in one line."""

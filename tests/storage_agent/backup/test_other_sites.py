@@ -1,5 +1,7 @@
 """A restored site in a fog: other sites copy its rows and facts on, without gaps or repetitions."""
 
+import pytest
+
 from mistbow.client import Point
 from mistbow.clock import system_clock
 from mistbow.errors import NotFoundError
@@ -15,6 +17,7 @@ def stored(*values: float) -> list[Point]:
     return [Point(metric="m", entity="e", value=value, ts=system_clock()) for value in values]
 
 
+@pytest.mark.soak
 async def test_replica_of_a_restored_site_goes_on_after_the_rows_that_the_backup_lacks(
     servers, places: list[AgentSite], tmp_path
 ):

@@ -40,6 +40,7 @@ def values(client: AgentClient) -> list[float]:
     return sorted(client.read("raw", 0).table["value"].to_pylist())
 
 
+@pytest.mark.soak
 async def test_points_that_waited_in_the_spool_during_a_restoration_are_stored_once(
     ignite_alone: IgniteServer, tmp_path: Path
 ) -> None:

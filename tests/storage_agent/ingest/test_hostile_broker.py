@@ -100,6 +100,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.soak
 def test_agent_stores_what_a_broker_sends_after_all_kinds_of_garbage(
     own_settings: AgentSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
