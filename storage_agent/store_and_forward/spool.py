@@ -126,6 +126,14 @@ class Spool:
             await self._work(self._file.delete, [each for each, _ in done])
             self._count(-len(done), -sum(size for _, size in done))
 
+    async def forget_bodies(self) -> None:
+        """Forget the keys of stored bodies that were derived from the bodies.
+
+        The same bodies can then store their points again, after a deletion.
+        """
+        if self._file.stored_keys:
+            await self._work(self._file.forget_bodies)
+
     async def damaged(self) -> list[Path]:
         """Return the damaged parts of the spool that are set aside, until they are deleted."""
         found = await upkeep_beside(self._file.damaged)

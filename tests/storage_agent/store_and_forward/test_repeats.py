@@ -81,6 +81,19 @@ async def test_spool_removes_bodies_that_are_stored(tmp_path) -> None:
     await again.close()
 
 
+async def test_spool_forgets_the_keys_of_bodies_whose_points_may_be_deleted(
+    tmp_path: Path,
+) -> None:
+    spool = Spool(tmp_path / "spool.db", 2**20)
+    keys = [RequestKey("chosen"), RequestKey.of_body("lines", "1")]
+    for key in keys:
+        await spool.append(key, b"{}", 1)
+    await spool.remove(await spool.next(9, 9))
+    await spool.forget_bodies()
+    assert [await spool.status(key) for key in keys] == ["stored", None]
+    await spool.close()
+
+
 async def test_keys_of_spooled_bodies_age_by_the_monotonic_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
