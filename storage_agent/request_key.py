@@ -5,6 +5,9 @@ from dataclasses import dataclass, replace
 from mistbow.auth.callers import Caller
 from mistbow.errors import ReusedKeyError
 
+OF_BODY = "\r"
+"""The prefix of keys that agents derive from bodies; a client cannot send it in a header."""
+
 
 @dataclass(frozen=True, slots=True)
 class RequestKey:
@@ -15,6 +18,14 @@ class RequestKey:
 
     text: str
     digest: int = 0
+
+    @classmethod
+    def of_body(cls, protocol: str, digest: str) -> "RequestKey":
+        """Return the key of a body that its client sent without a key.
+
+        ``digest``: identifies the body among the bodies of the protocol.
+        """
+        return cls(f"{OF_BODY}{protocol}/{digest}")
 
     def of(self, caller: Caller) -> "RequestKey":
         """Return the key with the caller's name; see ``Caller.scoped_key``."""

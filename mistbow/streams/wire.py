@@ -252,7 +252,7 @@ _MALFORMED = (pa.ArrowException, struct.error, KeyError, TypeError, ValueError, 
 
 _PREFIX = struct.Struct("<Ii")
 _MAX_MESSAGE_BYTES = 256 * 2**20
-"""The maximum size of a message: an agent joins up to 32 segments of 7 MiB in a chunk."""
+"""The maximum size of a message: earlier versions join up to 32 segments of 7 MiB in a chunk."""
 
 _MAX_ROWS = 4_000_000
 """The maximum number of rows of a chunk: rows of some types need no bytes."""

@@ -269,6 +269,7 @@ class Agent:
         select = series_selection(parts.catalogue, body, in_own_thread_if_many)
         counts = await count_points(parts.history, await select(), start, end, missing)
         if not dry_run:
+            await self._points.forget_bodies()
             deleted = await parts.remover.delete(select, start, end)
             await self.membership.retract_series(deleted, parts.catalogue.contains)
         return Deletion(counts, dry_run, missing)

@@ -185,7 +185,8 @@ def _add_line_protocol(
 
 def _key(protocol: str, body: bytes, batch: PointBatch) -> RequestKey:
     """Return the idempotency key of a body: protocol, hash of the body, number of valid points."""
-    return RequestKey(f"{protocol}/{hashlib.sha256(body).hexdigest()}/{len(batch.points)}")
+    digest = hashlib.sha256(body).hexdigest()
+    return RequestKey.of_body(protocol, f"{digest}/{len(batch.points)}")
 
 
 def _bad_request(body: object, headers: dict[str, str] | None = None) -> Response:

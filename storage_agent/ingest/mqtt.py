@@ -265,4 +265,4 @@ def _port(broker: SplitResult) -> int:
 
 def _key(topic: str, payload: bytes) -> RequestKey:
     digest = hashlib.sha256(topic.encode() + b"\0" + payload)
-    return RequestKey(f"mqtt/{digest.hexdigest()}")
+    return RequestKey.of_body("mqtt", digest.hexdigest())

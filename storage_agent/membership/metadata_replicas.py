@@ -29,6 +29,9 @@ log = get_logger(__name__)
 POSITION = "position"
 """The name of the attribute with the position up to which the source's metadata was read."""
 
+_REMOVED_FACTS = 1000
+"""The maximum number of facts that one append removes: Ignite limits the size of a segment."""
+
 
 class MetadataReplica:
     """The replica of a site's metadata: a stored stream, and the facts in this stream."""
@@ -56,8 +59,10 @@ class MetadataReplica:
         """
         if self.store == store and self.position <= head:
             return
-        if self.facts:
-            await self._append(dict.fromkeys(self.facts, REMOVED))
+        keys = list(self.facts)
+        for begin in range(0, len(keys), _REMOVED_FACTS):
+            part = keys[begin : begin + _REMOVED_FACTS]
+            await self._append(dict.fromkeys(part, REMOVED))
         await self._set_attributes({STORE: store, POSITION: 0})
 
     async def add(self, chunk: Chunk) -> None:

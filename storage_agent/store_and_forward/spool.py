@@ -37,6 +37,7 @@ class Spool:
         self.problem: str | None = None
         self._file = SpoolFile(path)
         self._max_bytes = max_bytes
+        self._reserved = 0
         self._opened_once = False
         self._log_limit = LogLimit()
         # The file is created with the first body: most agents never need it.
@@ -85,14 +86,20 @@ class Spool:
         ``points``: the number of points in the body. Raises ``ReusedKeyError`` if the key belongs
         to another body, and ``StorageFullError`` if the body exceeds the remaining space.
         """
-        if self._file.bytes + len(body) > self._max_bytes:
+        size = len(body)
+        if self._file.bytes + self._reserved + size > self._max_bytes:
             raise StorageFullError(
                 "Ignite is unavailable, and the spool is full: "
                 f"the limit is {self._max_bytes} bytes",
                 hint="Try again when Ignite is back, or raise MISTBOW_SPOOL_MB.",
             )
-        if await self._work(self._file.insert, key, body, points):
-            self._count(1, len(body))
+        # Not counted in the file yet, which may be measured in between.
+        self._reserved += size
+        try:
+            if await self._work(self._file.insert, key, body, points):
+                self._count(1, size)
+        finally:
+            self._reserved -= size
 
     async def next(self, count: int, max_bytes: int) -> list[SpooledBody]:
         """Return up to ``count`` of the oldest bodies, with up to ``max_bytes`` bytes in total.
@@ -125,6 +132,14 @@ class Spool:
             done = [(each, size) for each, key, size in some if is_stored(key)]
             await self._work(self._file.delete, [each for each, _ in done])
             self._count(-len(done), -sum(size for _, size in done))
+
+    async def forget_bodies(self) -> None:
+        """Forget the keys of stored bodies that were derived from the bodies.
+
+        The same bodies can then store their points again, after a deletion.
+        """
+        if self._file.stored_keys:
+            await self._work(self._file.forget_bodies)
 
     async def damaged(self) -> list[Path]:
         """Return the damaged parts of the spool that are set aside, until they are deleted."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mistbow.telemetry import get_logger
-from storage_agent.request_key import RequestKey
+from storage_agent.request_key import OF_BODY, RequestKey
 from storage_agent.store_and_forward import wal_repair
 from storage_agent.store_and_forward.acknowledged_id import AcknowledgedId
 
@@ -195,6 +195,11 @@ class SpoolFile:
             )
             file.executemany("delete from bodies where id = ?", [(each,) for each in ids])
         self.stored_keys += len(ids)
+
+    def forget_bodies(self) -> None:
+        """Forget the keys of stored bodies that were derived from the bodies."""
+        forgotten = self.open().execute("delete from stored where instr(key, ?)", (OF_BODY,))
+        self.stored_keys -= forgotten.rowcount
 
     def _opened(self) -> sqlite3.Connection:
         wal = self._beside("-wal")

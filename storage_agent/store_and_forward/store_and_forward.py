@@ -171,6 +171,10 @@ class StoreAndForward:
             hint = self._spool.problem or "Try again in a few seconds."
         raise UnavailableError(f"{problem}; {operation} would miss them", hint=hint)
 
+    async def forget_bodies(self) -> None:
+        """Forget the bodies without a client's key that the spool has stored before a deletion."""
+        await self._spool.forget_bodies()
+
     async def close(self) -> None:
         """Close the spool; the spooled bodies remain on disk for the next start."""
         await self._spool.close()

@@ -33,6 +33,30 @@ def dictionary_encode(column: pa.Array) -> pa.DictionaryArray:
     return column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
 
 
+def without_unused_words(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows whose dictionary columns have only the values that occur in the rows.
+
+    >>> words = pa.DictionaryArray.from_arrays([1, None, 1], ["a", "b", "c"])
+    >>> rows = without_unused_words(pa.record_batch([words], ["word"]))
+    >>> rows["word"].dictionary.to_pylist(), rows["word"].to_pylist()
+    (['b'], ['b', None, 'b'])
+    """
+    columns = [
+        _reduced(column) if isinstance(column, pa.DictionaryArray) else column
+        for column in rows.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def _reduced(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    codes, kind = column.indices.dictionary_encode(), column.type
+    return pa.DictionaryArray.from_arrays(
+        codes.indices.cast(kind.index_type),
+        column.dictionary.take(codes.dictionary),
+        ordered=kind.ordered,
+    )
+
+
 def is_in(column: pa.Array, values: pa.Array) -> pa.Array:
     """Return a mask that is True for each row whose value in the column is one of ``values``."""
     if not isinstance(column, pa.DictionaryArray):

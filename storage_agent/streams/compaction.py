@@ -323,7 +323,8 @@ class _RunBuilder:
         """
         recent = np.flatnonzero(segments.created >= self.now - int(MAX_AGE_S * 1000))
         oldest = int(segments.first[recent[0]]) if len(recent) else LATEST
-        return dict(_from(parts, oldest))
+        keys = self.log.keys
+        return {key: n for key, n in _from(parts, oldest) if not keys.is_forgotten(key, n)}
 
 
 class _LastOfKey:

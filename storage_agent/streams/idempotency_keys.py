@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from storage_agent.request_key import RequestKey
+from storage_agent.request_key import OF_BODY, RequestKey
 from storage_agent.streams.segments import AppendResult
 
 MAX_KEYS = 100_000
@@ -28,17 +28,22 @@ class IdempotencyKeys:
     measured from the time when this process recorded the key, so repeats are recognized after a
     restart of any duration. A pause without appends adds at most 5 s to the age of each key: while
     Ignite is unavailable, no append succeeds, and clients repeat their appends after the pause.
-    Keys of agents have a separate limit, because agents need them only for a moment.
+    Keys of agents have a separate limit, because agents need them only for a moment. Keys that were
+    derived from bodies are forgotten when rows are deleted, so that the same body can store the
+    rows again.
     """
 
     def __init__(self) -> None:
         self._of_clients = _KeyTable(MAX_KEYS)
+        self._of_bodies = _KeyTable(MAX_KEYS)
         self._internal = _KeyTable(_MAX_INTERNAL_KEYS)
+        self._tables = (self._of_clients, self._of_bodies, self._internal)
+        self._deleted_before = 0
         self._now = 0.0
         self._recorded_at = time.monotonic()
 
     def __len__(self) -> int:
-        return len(self._of_clients.results) + len(self._internal.results)
+        return sum(len(table.results) for table in self._tables)
 
     def get(self, key: RequestKey | None) -> AppendResult | None:
         """Return the result of the recent append with a key; None: no recent append has the key.
@@ -57,12 +62,28 @@ class IdempotencyKeys:
         self._now += min(now - self._recorded_at, _MAX_STEP_S)
         self._recorded_at = now
         for key, result in keys.items():
-            self._table(key).results[key] = (result, self._now)
-        for table in (self._of_clients, self._internal):
+            if not self.is_forgotten(key, result):
+                self._table(key).results[key] = (result, self._now)
+        for table in self._tables:
             table.expire(self._now - MAX_AGE_S)
 
+    def forget_bodies(self, deleted_before: int) -> None:
+        """Forget the keys that were derived from bodies, if more rows are deleted than before.
+
+        ``deleted_before``: the position before which rows are deleted.
+        """
+        if deleted_before > self._deleted_before:
+            self._deleted_before = deleted_before
+            self._of_bodies.results.clear()
+
+    def is_forgotten(self, key: str, result: AppendResult) -> bool:
+        """Return whether a stored key is forgotten, because rows of its append may be deleted."""
+        return result.first < self._deleted_before and self._table(key) is self._of_bodies
+
     def _table(self, key: str) -> "_KeyTable":
-        return self._internal if key.startswith(INTERNAL_PREFIX) else self._of_clients
+        if key.startswith(INTERNAL_PREFIX):
+            return self._internal
+        return self._of_bodies if OF_BODY in key else self._of_clients
 
 
 class _KeyTable:

@@ -120,6 +120,7 @@ class StreamLog:
         await self.manifest.load()
         await self.state.load()
         manifest = self.manifest.current
+        self.keys.forget_bodies(manifest.deleted_before)
         self.index = Index(manifest.next)
         for run in manifest.runs:
             self.index.append(IndexEntry.of_run(run))

@@ -94,6 +94,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename=_MANIFEST_FIELD
         """The position at which the segments outside runs begin."""
         return self.runs[-1].next if self.runs else self.first
 
+    @property
+    def deleted_before(self) -> int:
+        """The position before which rows are deleted, also in replicas; 0: no tombstone exists."""
+        return max((each.before for each in self.tombstones if not each.local), default=0)
+
     def with_tombstones(self, tombstones: Sequence[Tombstone]) -> "Manifest":
         """Return the manifest with additional tombstones, which get the next ids."""
         numbered = [

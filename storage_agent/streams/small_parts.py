@@ -9,6 +9,7 @@ import pyarrow as pa
 from mistbow.errors import NotFoundError
 from mistbow.streams.wire import ChunkEncoder
 from storage_agent.streams import subscription
+from storage_agent.streams.columns import without_unused_words
 from storage_agent.streams.log import LogPhase, StreamLog
 from storage_agent.streams.pace import Pace
 from storage_agent.streams.subscription import RowSelector, SelectedRows
@@ -120,7 +121,8 @@ class _SmallReads:
         entry = next(log.index.entries_from(position), None)
         share = entry.rows // _RUN_PARTS if entry is not None and entry.blocks else 0
         span = max(limit, self._span, share)
-        stop = (await subscription.find_end(log, position, span)).next
+        size = subscription.MAX_CHUNK_BYTES
+        stop = (await subscription.find_end(log, position, span, max_bytes=size)).next
         if self._end is not None:
             stop = min(stop, self._end)
         found = [each async for each in subscription.read(log, self._selector, position, stop)]
@@ -182,12 +184,10 @@ async def follow_in_small_parts(
 
 def _copied(selected: SelectedRows) -> SelectedRows:
     """Return a copy of rows: a slice of a run would retain the whole run."""
-    rows = selected.rows
+    rows = without_unused_words(selected.rows)
     every = pa.array(np.arange(rows.num_rows))
     columns = [
-        column.dictionary_decode().dictionary_encode().cast(column.type)
-        if pa.types.is_dictionary(column.type)
-        else column.take(every)
+        column if pa.types.is_dictionary(column.type) else column.take(every)
         for column in rows.columns
     ]
     copy = pa.RecordBatch.from_arrays(columns, schema=rows.schema)

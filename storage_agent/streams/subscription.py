@@ -16,7 +16,7 @@ from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
 from mistbow.runtime.slices import take_turn
 from mistbow.streams.schemas import ROW_FRONTIER
 from mistbow.streams.wire import Chunk, Position
-from storage_agent.streams.columns import is_in
+from storage_agent.streams.columns import is_in, without_unused_words
 from storage_agent.streams.extents import Extent
 from storage_agent.streams.index import Index, IndexEntry
 from storage_agent.streams.log import LogPhase, StreamLog
@@ -27,6 +27,12 @@ from storage_agent.streams.streams import Stream
 
 _CHUNK_SEGMENTS = 32
 _CHUNK_ROWS = 50_000
+MAX_CHUNK_BYTES = 4 * 2**20
+"""The size of a chunk (bytes), which only a chunk of one segment exceeds.
+
+A follower stores each chunk as one segment, and Ignite accepts values of up to 7 MiB.
+"""
+
 _SCAN_ENTRIES = 10_000
 """The number of index entries that are scanned before other tasks may run."""
 
@@ -184,19 +190,43 @@ async def _read_run(
     [extent] = await log.extents([entry])
     stop = min(entry.next, stop)
     rows, positions = await asyncio.to_thread(selector.select, extent, start, stop)
-    table = extent.segments
-    begin = 0
-    while rows.num_rows - begin > _CHUNK_ROWS:
-        segment = table.find(int(positions[begin + _CHUNK_ROWS - 1]))
-        position = Position(int(table.next[segment]), int(table.frontier[segment]))
-        end = int(np.searchsorted(positions, position.next))
-        if end == rows.num_rows:
+    while _is_too_large(rows):
+        chunk = await asyncio.to_thread(_first_chunk, rows, positions, extent.segments)
+        count = chunk.num_rows
+        if count == rows.num_rows:
+            rows = chunk
             break
+        segment = extent.segments.find(int(positions[count - 1]))
+        position = Position(
+            int(extent.segments.next[segment]), int(extent.segments.frontier[segment])
+        )
         await take_turn()
-        yield SelectedRows(rows.slice(begin, end - begin), positions[begin:end], position)
-        begin = end
+        yield SelectedRows(chunk, positions[:count], position)
+        rows, positions = rows.slice(count), positions[count:]
     await take_turn()
-    yield SelectedRows(rows.slice(begin), positions[begin:], await _position(log, stop))
+    yield SelectedRows(rows, positions, await _position(log, stop))
+
+
+def _is_too_large(rows: pa.RecordBatch) -> bool:
+    # Without rows, only dictionaries are large, and no one stores them.
+    return bool(rows.num_rows and (rows.num_rows > _CHUNK_ROWS or rows.nbytes > MAX_CHUNK_BYTES))
+
+
+def _first_chunk(rows: pa.RecordBatch, positions: Int64s, table: SegmentTable) -> pa.RecordBatch:
+    """Return the first rows of a run, up to the end of a segment: those of the next chunk.
+
+    ``table``: the segments of the run.
+    """
+    limit = min(_CHUNK_ROWS, len(positions))
+    while True:
+        first, last = table.find_all(positions[[0, limit - 1]]).tolist()
+        chunk = rows.slice(0, int(np.searchsorted(positions, table.next[last])))
+        if chunk.nbytes > MAX_CHUNK_BYTES:
+            # A slice retains the dictionaries of the whole run.
+            chunk = without_unused_words(chunk)
+        if chunk.nbytes <= MAX_CHUNK_BYTES or first == last:
+            return chunk
+        limit //= 2
 
 
 async def follow(
@@ -227,11 +257,13 @@ async def find_end(
     max_rows: int,
     after_frontier: int | None = None,
     wait_s: float = 0.0,
+    max_bytes: int | None = None,
 ) -> Position:
     """Return the position at which a read of at most ``max_rows`` rows from ``start`` ends.
 
     The read ends where a segment ends. If ``start`` is before the head, the read contains at least
-    one segment, even if the segment has more than ``max_rows`` rows. Waits up to ``wait_s`` for a
+    one segment, even if the segment has more than ``max_rows`` rows. ``max_bytes``: the maximum
+    size in Ignite of several segments and runs; None: no maximum. Waits up to ``wait_s`` for a
     row, or for a frontier greater than ``after_frontier`` (None: waits for a row only).
     """
     _check_start(log, start)
@@ -247,7 +279,11 @@ async def find_end(
         changed = log.watch()
     end = start
     left = max_rows
+    size = 0
     for entry in log.index.entries_from(start):
+        size += entry.bytes
+        if max_bytes is not None and size > max_bytes and end > start:
+            break
         # At most: the entry has fewer rows than positions where rows were deleted.
         rows = min(entry.rows, entry.next - end)
         if rows > left and entry.blocks:
@@ -285,14 +321,15 @@ def _next_entries(
     index = log.index
     span = index.span(selector.begin(index, start), stop)[:_SCAN_ENTRIES]
     entries: list[IndexEntry] = []
-    rows = 0
+    rows = size = 0
     for number in selector.matching(index, span):
         entry = index[number]
-        full = len(entries) >= _CHUNK_SEGMENTS or rows >= _CHUNK_ROWS
-        if full or (entries and entry.blocks) or (entries and entries[0].blocks):
+        size += entry.bytes
+        full = len(entries) >= _CHUNK_SEGMENTS or rows >= _CHUNK_ROWS or size > MAX_CHUNK_BYTES
+        if entries and (full or entry.blocks or entries[0].blocks):
             return entries, entries[-1].next
         entries.append(entry)
-        rows += entries[-1].rows
+        rows += entry.rows
     return entries, min(index[span[-1]].next, stop) if span else stop
 
 

@@ -390,6 +390,7 @@ class Writer:
             return manifest.with_tombstones(tombstones)
 
         await self._ignite.retry(lambda: cell.update(change), _COMMIT_S)
+        self._log.keys.forget_bodies(cell.current.deleted_before)
         return self._log.state.current
 
     async def _follow_epoch(self, epoch: int) -> None:

@@ -46,6 +46,8 @@ class PointRemover:
         self._catalogue = catalogue
         self._remote_points = remote_points
         self._unresolved: set[Series] = set()
+        # (series, position from which their points are read) of deletions whose recheck failed.
+        self._unchecked: list[tuple[Collection[Series], int]] = []
         self._expired: list[Series] = []
 
     async def delete(
@@ -71,14 +73,14 @@ class PointRemover:
 
         await self._raw.writer.delete_keys(key_sets, start, end)
         if start is None and end is None:
-            return await self._recheck(series, head)
+            return await self._recheck_deleted(series, head)
         return [*await self._recheck_local(series), *await self._recheck_remote()]
 
     async def expire(self) -> list[Series]:
         """Remove the series whose points have all expired, and return them.
 
         The series whose latest value has expired are rechecked, and so are those whose latest value
-        could not be read from another site yet. After an error, the next call returns the series
+        could not be read yet after a deletion. After an error, the next call returns the series
         that this call has removed.
         """
         removed, left = await self._catalogue.expire()
@@ -86,6 +88,7 @@ class PointRemover:
         if left:
             self._expired += await self._recheck(left, 0)
         self._expired += await self._recheck_remote()
+        self._expired += await self._recheck_unchecked()
         expired, self._expired = self._expired, []
         return expired
 
@@ -112,9 +115,32 @@ class PointRemover:
         remotes = await asyncio.to_thread(lambda: list(self._remote_points.among(series)))
         moved = {each for remote in remotes for each in remote.series}
         self._unresolved |= moved
-        if not moved:
-            return await self._recheck(series, 0)
-        return await self._recheck([each for each in series if each not in moved], 0)
+        left = [each for each in series if each not in moved] if moved else series
+        return await self._recheck_deleted(left, 0)
+
+    async def _recheck_deleted(self, series: Collection[Series], since: int) -> list[Series]:
+        """Recheck series after a deletion; after an error, ``expire`` rechecks them again."""
+        try:
+            return await self._recheck(series, since)
+        except BaseException:
+            self._unchecked.append((series, since))
+            raise
+
+    async def _recheck_unchecked(self) -> list[Series]:
+        """Recheck the series whose recheck has failed; return the series without points.
+
+        After another error, the remaining series are rechecked by the next call.
+        """
+        gone = []
+        while self._unchecked:
+            series, since = self._unchecked[0]
+            try:
+                gone += await self._recheck(series, since)
+            except MistbowError as error:
+                log.info("deletion_recheck_failed", series=len(series), reason=error.message)
+                break
+            self._unchecked.pop(0)
+        return gone
 
     async def _recheck_remote(self) -> list[Series]:
         """Recheck the series that ``_recheck_local`` left out; return the series without points.

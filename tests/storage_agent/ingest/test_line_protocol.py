@@ -46,6 +46,14 @@ a\\ b,host=h\\ 2 value=1 {NOW}000000"""
     assert json.loads(rows["attributes"][0].as_py())["core"] == "0"
 
 
+def test_body_is_stored_again_after_its_points_were_deleted(url: str, client: AgentClient) -> None:
+    for _ in range(2):
+        assert send(url, f"again,host=h value=1 {NOW}000000").status_code == 204
+        assert stored(client, "again") == {("again", "h"): [(NOW, 1)]}
+        client.delete("again")
+        assert stored(client, "again") == {}
+
+
 @pytest.mark.parametrize(
     ("precision", "time"),
     [

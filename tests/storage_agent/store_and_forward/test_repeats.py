@@ -1,5 +1,6 @@
 """Repeated requests to /put with the same key: stored once, also across an outage."""
 
+import asyncio
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ import httpx
 import pytest
 
 from mistbow.client.agent import AgentClient
+from mistbow.errors import StorageFullError
 from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 from storage_agent.store_and_forward.spool import Spool
@@ -79,6 +81,30 @@ async def test_spool_removes_bodies_that_are_stored(tmp_path) -> None:
     await again.append(RequestKey("a"), b"{}", 1)
     assert again.bodies == 1
     await again.close()
+
+
+async def test_spool_forgets_the_keys_of_bodies_whose_points_may_be_deleted(
+    tmp_path: Path,
+) -> None:
+    spool = Spool(tmp_path / "spool.db", 2**20)
+    keys = [RequestKey("chosen"), RequestKey.of_body("lines", "1")]
+    for key in keys:
+        await spool.append(key, b"{}", 1)
+    await spool.remove(await spool.next(9, 9))
+    await spool.forget_bodies()
+    assert [await spool.status(key) for key in keys] == ["stored", None]
+    await spool.close()
+
+
+async def test_concurrent_bodies_do_not_exceed_the_limit_of_the_spool(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db", 15)
+    appends = [spool.append(RequestKey(key), bytes(10), 1) for key in "ab"]
+    first, second = await asyncio.gather(*appends, return_exceptions=True)
+    assert first is None
+    assert isinstance(second, StorageFullError)
+    assert spool.bodies == 1
+    await spool.append(RequestKey("c"), bytes(5), 1)
+    await spool.close()
 
 
 async def test_keys_of_spooled_bodies_age_by_the_monotonic_clock(

@@ -310,6 +310,29 @@ async def test_idempotency_keys_survive_compaction(opener: Opener, clock: Manual
     assert again.log.head == 22
 
 
+async def test_key_of_a_body_is_forgotten_once_points_are_deleted(
+    opener: Opener, clock: ManualClock
+) -> None:
+    chance = random.Random(1)  # noqa: S311 - the same each time, by design
+    stream = await opener.open(POINTS)
+    sent, of_client = RequestKey.of_body("lines", "1"), RequestKey("chosen")
+    for key in (sent, of_client):
+        await stream.writer.append(points(chance, clock.now, 1), key=key)
+    await stream.writer.delete(local=True)
+    assert stream.log.keys.get(sent) is not None
+    await stream.writer.delete()
+    for _ in range(10):
+        await stream.writer.append(points(chance, clock.now, 1))
+    await stream.writer.append(points(chance, clock.now, 1), key=RequestKey.of_body("lines", "2"))
+    restarted = await opener.open(POINTS)
+    await keep_all(keeper(clock, stream.log))
+    assert not stream.log.manifest.current.tombstones
+    for each in (stream, restarted, await opener.open(POINTS)):
+        assert each.log.keys.get(sent) is None
+        assert each.log.keys.get(of_client) is not None
+        assert each.log.keys.get(RequestKey.of_body("lines", "2")) is not None
+
+
 async def test_compaction_retains_the_last_event_of_each_key(
     opener: Opener, clock: ManualClock
 ) -> None:

@@ -5,6 +5,7 @@ import gc
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -86,6 +87,19 @@ async def test_run_is_read_in_few_parts(
     in_one, parts = await _read(stream, RowSelection(), end=run.next)
     assert _times(in_one) == _times(in_many)
     assert parts == 2, "all rows, and the end of the stream"
+
+
+async def test_small_part_has_few_bytes_if_the_rows_are_large(opener: Opener) -> None:
+    schema = pa.schema([pa.field("value", pa.binary())])
+    stream = await opener.open(schema)
+    for number in range(3):
+        value = np.random.default_rng(number).bytes(3 * 2**20)
+        await stream.writer.append(pa.record_batch([[value]], schema=schema))
+    small = SmallParts(
+        stream.log, RowSelector(stream, RowSelection()), OpenSubscriptions(), 0, None, follow=False
+    )
+    parts = [len(part) async for part in small.encode(await small.read())]
+    assert max(parts) < 4 * 2**20, "each has one segment"
 
 
 async def test_small_parts_follow_new_rows(opener: Opener, clock: ManualClock) -> None:
