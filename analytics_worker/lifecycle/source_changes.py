@@ -72,7 +72,7 @@ class SourceChanges:
                 self._append((gap.until, site, Left()), (self.until, site, Joined()))
 
     def _last_gaps(self) -> dict[str, SiteGap]:
-        return {gap.site: gap for gap in read_presence(self.agent, self.merge.decisions).gaps}
+        return read_presence(self.agent, self.merge.decisions).last_gaps
 
     def _append(self, *decided: tuple[int, str, Left | Joined | Forgotten]) -> None:
         """Append decisions at once: a site that leaves here never stays away."""

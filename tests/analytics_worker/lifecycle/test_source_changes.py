@@ -109,6 +109,20 @@ def test_results_up_to_the_removal_of_a_present_site_include_the_site(agent: Age
         assert agent.read(one.decisions.stream).table.num_rows == rows, "it is recorded once"
 
 
+def test_results_up_to_the_removal_include_a_site_that_is_a_source_again(
+    agent: AgentClient,
+) -> None:
+    both, one = merge_of("again", "a", "b"), merge_of("again", "a")
+    with running(agent, both) as merge:
+        merge.take_over(1, 100_000)
+        merge.runner.accept(one)
+        merge.take_over(2, 102_000)
+        merge.runner.accept(both)
+        merge.has_queries(3)
+        gaps = read_last_gaps(agent, both)
+        assert [gaps.absent(tick) for tick in (90_000, 101_000, 101_001)] == [set(), set(), {"b"}]
+
+
 def test_removed_site_that_was_missing_is_forgotten_when_the_new_query_takes_over(
     agent: AgentClient,
 ) -> None:
