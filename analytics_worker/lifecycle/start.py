@@ -200,6 +200,9 @@ def _start_merge(
             lease.append(location, partial(_append, decisions, location.stream, rows))
     decided_to = decisions.info(location.stream).head
     read = target.attributes.get("read", {})
+    has_former_plan = target.attributes.get("outputs") == [
+        one.uid for one in fragment.plan.insights
+    ]
     with ThreadPoolExecutor(len(fragment.sources)) as pool:
         found = pool.map(
             lambda source: _seek_if_reachable(agent, source, resumption.needs), fragment.sources
@@ -214,6 +217,12 @@ def _start_merge(
             source.data_site for source, position in positions.items() if position is None
         ),
         resumed=tuple(source.data_site for source in fragment.sources if source.stream in read),
+        # The late panes of an earlier position also affect the insights that are new in the plan.
+        recorded={
+            source.data_site: read[source.stream]
+            for source in fragment.sources
+            if has_former_plan and source.stream in read
+        },
         since=since if covered else 0,
         decided=decided_to,
     )

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
+
+import pytest
+from msgspec.structs import replace
 
 from analytics.plan.expressions import Measure, Source
 from analytics.plan.fragments import Merge, StreamLocation
@@ -13,7 +16,7 @@ from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.merge.decisions import Joined, Left, SiteDecision, read_presence, row_of
 from analytics_worker.query_lease import QueryLease
-from analytics_worker.streaming_library import StreamingLibrary
+from analytics_worker.streaming_library import MergeStart, StreamingLibrary
 from mistbow.client.agent import AgentClient
 from tests.analytics_worker.lifecycle.runner_scene import FakeLibrary, FakeQuery
 from tests.support.conditions import eventually
@@ -23,12 +26,15 @@ SINCE = 101_000
 
 @dataclass
 class MergeLibrary(FakeLibrary):
-    """A streaming library that only records the queries of merges."""
+    """A streaming library that only records the queries of merges, and where they start."""
+
+    starts: list[MergeStart] = field(default_factory=list)
 
     def run_merge(
-        self, fragment: Merge, resumption: Any, start: Any, lease: QueryLease, access: Any
+        self, fragment: Merge, resumption: Any, start: MergeStart, lease: QueryLease, access: Any
     ) -> FakeQuery:
-        del resumption, start, access
+        del resumption, access
+        self.starts.append(start)
         self.queries.append(FakeQuery(fragment, lease))
         return self.queries[-1]
 
@@ -121,6 +127,19 @@ def test_results_up_to_the_removal_include_a_site_that_is_a_source_again(
         merge.has_queries(3)
         gaps = read_last_gaps(agent, both)
         assert [gaps.absent(tick) for tick in (90_000, 101_000, 101_001)] == [set(), set(), {"b"}]
+
+
+def test_late_panes_are_recorded_again_only_for_another_plan(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeQuery, "read_to", lambda *_: {"a": 7})
+    one = merge_of("recorded", "a")
+    other = replace(one, plan=replace(one.plan, insights=(replace(one.plan.insights[0], uid="j"),)))
+    for number, fragment in enumerate((one, one, other)):
+        with running(agent, fragment) as merge:
+            merge.take_over(1, 100_000 + 1000 * number)
+            [start] = merge.library.starts
+            assert start.recorded == ({"a": 7} if number == 1 else {})
 
 
 def test_removed_site_that_was_missing_is_forgotten_when_the_new_query_takes_over(

@@ -1,15 +1,20 @@
-"""The partitions of the source of panes while there are no panes to read."""
+"""The partitions of the source of panes, and the late panes that it records."""
 
 from collections.abc import Mapping
-from typing import cast
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
+from analytics_worker.merge.decisions import Late, LateSpan, SiteDecision
 from analytics_worker.merge.merge_frontier import MergeFrontier, SiteProgress
+from analytics_worker.spark import panes_source
 from analytics_worker.spark.panes_options import PanesOptions
-from analytics_worker.spark.panes_source import PanesStreamReader
+from analytics_worker.spark.panes_source import PaneRange, PanesStreamReader
 from analytics_worker.spark.site_watcher import SiteWatcher
+from mistbow.streams.schemas import PANES
 
 OPTIONS = PanesOptions.parse(
     {
@@ -38,6 +43,31 @@ def test_promised_tick_is_closed_with_the_rows_before_it() -> None:
     (part,) = reader.partitions(start, end)
     rows = pa.Table.from_batches(reader.read(part)).to_pylist()
     assert [(row["route"], row["due"]) for row in rows] == [(None, 5000)]
+
+
+class PanesSite:
+    """The site ``edge``, whose panes at the positions 3 and 7 arrived late."""
+
+    def read(self, stream: str, start: int, end: int, **selection: Any) -> SimpleNamespace:
+        """Return the panes from a position to an end, one for each position."""
+        panes = [
+            {"pane": "p", "key": "k", "ts": 1000 * at, "due": 1000 * at + 1000 * (at in (3, 7))}
+            for at in range(start, end)
+        ]
+        schema = PANES.remove_metadata()
+        return SimpleNamespace(table=pa.Table.from_pylist(panes, schema))
+
+
+def test_late_panes_that_an_earlier_query_has_recorded_are_not_recorded_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stored: list[SiteDecision] = []
+    monkeypatch.setattr(panes_source, "agent_client", lambda *_: PanesSite())
+    monkeypatch.setattr(panes_source, "store_decision", lambda _, each: stored.append(each))
+    reader = PanesStreamReader(replace(OPTIONS, recorded={"edge": 6}))
+    rows = pa.Table.from_batches(reader.read(PaneRange({"edge": 0}, {"edge": 9}, 0, 5000)))
+    assert rows["pane"].to_pylist() == [*range(0, 9000, 1000), None]
+    assert [each.decision for each in stored] == [Late((LateSpan("p", 7000, 7000, 8000),))]
 
 
 class SilentSite:
