@@ -18,6 +18,7 @@ from analytics_worker.merge.decisions import Joined, Left, SiteDecision, read_pr
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.streaming_library import MergeStart, StreamingLibrary
 from mistbow.client.agent import AgentClient
+from mistbow.errors import UnavailableError
 from tests.analytics_worker.lifecycle.runner_scene import FakeLibrary, FakeQuery
 from tests.support.conditions import eventually
 
@@ -37,6 +38,19 @@ class MergeLibrary(FakeLibrary):
         self.starts.append(start)
         self.queries.append(FakeQuery(fragment, lease))
         return self.queries[-1]
+
+
+class FailingClient(AgentClient):
+    """A client of an agent whose first append of several rows at once fails."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.failures = [UnavailableError("the stream is not writable")]
+
+    def append(self, stream: str, rows: Any, **named: Any) -> Any:
+        if rows.num_rows > 1 and self.failures:
+            raise self.failures.pop()
+        return super().append(stream, rows, **named)
 
 
 @dataclass
@@ -113,6 +127,21 @@ def test_results_up_to_the_removal_of_a_present_site_include_the_site(agent: Age
     with running(agent, one) as merge:
         merge.take_over(1, 103_000)
         assert agent.read(one.decisions.stream).table.num_rows == rows, "it is recorded once"
+
+
+def test_gap_of_a_new_site_is_recorded_although_its_append_fails_once(agent: AgentClient) -> None:
+    one, both = merge_of("new", "a"), merge_of("new", "a", "b")
+    client = FailingClient(agent.url)
+    with running(client, one) as merge:
+        merge.take_over(1, 100_000)
+        merge.runner.accept(both)
+        merge.has_queries(2)
+        merge.decide(SiteDecision(100_500, "b", Joined()))
+        merge.take_over(2, 102_000)
+        assert not client.failures, "one append has failed"
+        gaps = read_presence(agent, both.decisions).gaps
+        assert [(gap.after, gap.until) for gap in gaps] == [(0, 100_500), (100_500, 101_000)]
+    client.close()
 
 
 def test_results_up_to_the_removal_include_a_site_that_is_a_source_again(
