@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import stamina
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -37,8 +38,15 @@ from analytics_worker.spark.pane_columns import PANE_COLUMNS
 from analytics_worker.spark.panes_options import PanesOptions
 from analytics_worker.spark.site_watcher import SiteWatcher, store_decision
 from analytics_worker.spark.task_usage import record_usage
+from mistbow.errors import LostDataError, UnavailableError
 
 _MAX_WAIT_S = 0.25
+_RETRY_S = 0.3
+_PATIENCE_S = 3.0
+"""The time (s) for which a query reads a site that does not answer, since its agent may restart.
+
+A longer time would delay the next query, which can decide that the site is missing.
+"""
 
 
 class PanesSource(DataSource):
@@ -144,7 +152,8 @@ class PanesStreamReader(DataSourceStreamReader):
         """Yield the panes, and then a row without a route, which closes the windows."""
         assert isinstance(partition, PaneRange)  # noqa: S101 - made by partitions()
         options = self._options
-        for site, rows, is_recorded in _read_all(options, partition.starts, partition.ends):
+        ranges = partition.starts, partition.ends
+        for site, rows, is_recorded in _read_all(options, *ranges, max_attempts=None):
             record_usage(options.usage, rows.num_rows)
             if rows.num_rows:
                 if not is_recorded:
@@ -196,29 +205,47 @@ def _ranges(
 
 
 def _read_all(
-    options: PanesOptions, starts: Mapping[str, int], ends: Mapping[str, int]
+    options: PanesOptions,
+    starts: Mapping[str, int],
+    ends: Mapping[str, int],
+    *,
+    max_attempts: int | None = 1,
 ) -> Iterator[tuple[str, pa.Table, bool]]:
     """Yield (site, rows, whether an earlier query has recorded the late panes in these rows).
 
-    The sites are read concurrently, since latency dominates.
+    The sites are read concurrently, since latency dominates. ``max_attempts``: the number of
+    attempts to read a site that does not answer; None: as many as begin within ``_PATIENCE_S``.
     """
     ranges = list(_ranges(options, starts, ends))
 
     def read(range_: _SiteRange) -> tuple[str, pa.Table, bool]:
         location, start, end = range_
+        site = location.data_site
+        for attempt in stamina.retry_context(
+            on=_may_answer_soon, attempts=max_attempts, timeout=_PATIENCE_S,
+            wait_initial=_RETRY_S, wait_max=_RETRY_S, wait_jitter=0,
+        ):  # fmt: skip
+            with attempt:
+                rows = read_once(location, start, end)
+        return site, rows, end is not None and end <= options.recorded.get(site, 0)
+
+    def read_once(location: StreamLocation, start: int, end: int | None) -> pa.Table:
         client, site = agent_client(options.url, location.site), location.data_site
         if site in options.unsought and start == options.starts[site]:
             start = min(start, client.seek(location.stream, options.needs))
         match = {"pane": list(options.panes)}
-        rows = client.read(
+        return client.read(
             location.stream, start, end, match=match, min_ts=options.min_ts, max_ts=options.max_ts
-        )
-        return site, rows.table, end is not None and end <= options.recorded.get(site, 0)
+        ).table
 
     if not ranges:
         return
     with ThreadPoolExecutor(len(ranges)) as pool:
         yield from pool.map(read, ranges)
+
+
+def _may_answer_soon(error: Exception) -> bool:
+    return isinstance(error, UnavailableError) and not isinstance(error, LostDataError)
 
 
 def routed_panes(rows: pa.Table, panes: Sequence[str], closed: int) -> Iterator[pa.RecordBatch]:
