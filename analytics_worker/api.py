@@ -92,14 +92,16 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
         """List the fragments of this worker with their status."""
         # An empty list would show the enabler a worker that can run fragments.
         worker.check_started()
-        return Response(msgspec.json.encode(worker.list()), media_type=_JSON)
+        statuses = await anyio.to_thread.run_sync(worker.list)
+        return Response(msgspec.json.encode(statuses), media_type=_JSON)
 
     @app.get("/fragments/{fragment_id}", tags=["fragments"])
     @requires("read")
     @raises(NotFoundError)
     async def show(fragment_id: str) -> Response:
         """Return the status of a fragment."""
-        return Response(msgspec.json.encode(worker.show(fragment_id)), media_type=_JSON)
+        status = await anyio.to_thread.run_sync(worker.show, fragment_id)
+        return Response(msgspec.json.encode(status), media_type=_JSON)
 
     @app.delete("/fragments/{fragment_id}", status_code=204, tags=["fragments"])
     @requires("order")

@@ -134,14 +134,16 @@ class MergeStart:
 
     ``starts``: site -> the position of the first row to read. ``unreachable``: the sites that did
     not answer; the query determines their positions once they answer. ``resumed``: the sites whose
-    panes an earlier query has read. ``since``: the time (ms) up to which stored results are
-    complete; 0 without results. ``decided``: the position in the stream of decisions at which the
-    query's decisions begin.
+    panes an earlier query has read. ``recorded``: site -> the position before which an earlier
+    query of the same plan has recorded the late panes. ``since``: the time (ms) up to which stored
+    results are complete; 0 without results. ``decided``: the position in the stream of decisions at
+    which the query's decisions begin.
     """
 
     starts: Mapping[str, int]
     unreachable: Sequence[str]
     resumed: Sequence[str]
+    recorded: Mapping[str, int]
     since: int
     decided: int
 

@@ -406,7 +406,7 @@ class WorkerReconcilers:
             site, worker = workers.get(name, ("", None))
             is_same = worker is not None and worker.url == reconciler.worker.url
             if worker is None or not is_same or site != self._sites[name]:
-                del self._by_name[name]
+                del self._by_name[name], self._sites[name]
                 await reconciler.close()
             else:
                 reconciler.worker = worker

@@ -130,6 +130,8 @@ class Corrector:
         self._agent = agent
         self._recomputation = Recomputation(library, agent)
         self._lock = threading.Lock()
+        self._storing = threading.Lock()
+        """Held while a position is stored, and while another fragment begins: for requests."""
         self._task: _CorrectionTask | None = None
         self._former: LatePointScanner | None = None
         self._waiting = _NONE_WAIT
@@ -189,7 +191,7 @@ class Corrector:
         target = self._agent.at(fragment.target.site)
         attributes = target.info(fragment.target.stream).attributes
         name = _POSITION_ATTRIBUTES[type(fragment)]
-        with self._lock:
+        with self._storing:
             scanner: LateDataScanner
             if isinstance(fragment, Merge):
                 position = min(attributes.get(name, 0), decided)
@@ -204,9 +206,10 @@ class Corrector:
                 # It still finds the rows up to now; the ticks are computed over all sites.
                 former.end_at_head()
                 self._former = None if former.is_finished else former
-            # The new scanner begins at the stored position, which is not after theirs.
-            self._waiting = _NONE_WAIT
-            self._task = _CorrectionTask(fragment, epoch, scanner, access)
+            with self._lock:
+                # The new scanner begins at the stored position, which is not after theirs.
+                self._waiting = _NONE_WAIT
+                self._task = _CorrectionTask(fragment, epoch, scanner, access)
         return {name: scanner.next}
 
     def step(self, frontier: int) -> bool:
@@ -259,12 +262,13 @@ class Corrector:
         if unanswered.reason is not None and not waiting.spans:
             insights = sorted(unanswered.spans)
             log.warning("correction_waits", insights=insights, reason=unanswered.reason)
-        with self._lock:
+        with self._storing:
             if scanner is not task.scanner:
                 scanner.move_to(position)
             elif task is self._task:  # else another fragment has begun, at an earlier position
-                self._waiting = waiting = _still_waiting(waiting, unanswered.spans, scanner)
-                scanner.move_to(position)
+                with self._lock:
+                    self._waiting = waiting = _still_waiting(waiting, unanswered.spans, scanner)
+                    scanner.move_to(position)
                 to_store = min(scanner.processed_to, waiting.position)
                 is_far = to_store >= self._stored_position + _POSITION_STEP
                 if spans or isinstance(task.fragment, Merge) or is_far:

@@ -51,7 +51,7 @@ def read_last_gaps(agent: AgentClient, fragment: Whole | Merge) -> LastGaps:
     if isinstance(fragment, Whole):
         return LastGaps()
     sources = {location.data_site for location in fragment.sources}
-    gaps = {gap.site: gap for gap in read_presence(agent, fragment.decisions).gaps}
+    gaps = read_presence(agent, fragment.decisions).last_gaps
     return LastGaps(
         tuple(gap for gap in gaps.values() if gap.until is None or gap.site not in sources)
     )

@@ -194,18 +194,24 @@ class LatePaneScanner:
     def _first_time(self, site: str) -> int | None:
         """Return the approximate time (ms) of the first point of a new site.
 
-        Returns ``2**62`` if the site has no points, or is no longer a source. Returns None if the
-        site does not answer, or 0 if another site stores its panes, which may be readable.
+        Points that have expired do not count. Returns ``2**62`` if the site has no points, or is no
+        longer a source; 0 if the first points are deleted. Returns None if the site does not
+        answer, or 0 if another site stores its panes, which may be readable.
         """
         panes_sites = [one.site for one in self.fragment.sources if one.data_site == site]
         if not panes_sites:
             return _NEVER
+        agent = self.agent.at(site)
         try:
-            rows = self.agent.at(site).read(RAW, 0, _FIRST_ROWS, columns=["ts"]).table
+            points = agent.info(RAW)
+            end = points.first + _FIRST_ROWS
+            rows = agent.read(RAW, points.first, end, columns=["ts"]).table
         except UnavailableError:
             return None if site in panes_sites else 0
         first: int | None = pc.min(rows["ts"]).as_py()
-        return _NEVER if first is None else first
+        if first is None:
+            return 0 if points.rows else _NEVER
+        return first
 
 
 def _add(found: Mapping[str, set[TickSpan]], to: dict[str, set[TickSpan]]) -> None:

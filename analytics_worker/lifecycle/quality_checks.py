@@ -101,7 +101,7 @@ class QualityChecks:
         return self._shares.get(fragment, 0.0)
 
     def usage(self, fragment: str) -> CheckUsage:
-        """Return the cost of the checks of a fragment since the worker's start."""
+        """Return the cost of the checks of a fragment since its start on this worker."""
         return self._usage.get(fragment, CheckUsage())
 
     def check(self) -> None:
@@ -110,6 +110,7 @@ class QualityChecks:
         with self._lock:
             self._shares = {name: share for name, share in self._shares.items() if name in running}
             shares = {name: share for name, share in self._shares.items() if share > 0}
+        self._usage = {name: each for name, each in self._usage.items() if name in running}
         self._sources = {name: each for name, each in self._sources.items() if name in shares}
         for name, share in shares.items():
             fragment = running[name]

@@ -417,6 +417,8 @@ class FragmentRunner:
             decisions_epoch = epochs[fragment.decisions.stream]
             changes = SourceChanges(self._agent, fragment, until, decisions_epoch)
             changes.record_removed()
+            if former is not None:
+                changes.record_joined(former.fragment)
         if not isinstance(fragment, Partial):
             epoch = epochs[fragment.target.stream]
             access = state_access_of(self._agent, fragment, candidate.lease)
@@ -426,8 +428,6 @@ class FragmentRunner:
             changes.forget_removed()
         self._keep_queries(candidate, None)
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
-        if former is not None and changes is not None:
-            changes.record_joined(former.fragment)
         log.info("query_running", fragment=fragment.id, frontier=candidate.frontier)
 
     def _advance(self, active: EngineQuery) -> None:

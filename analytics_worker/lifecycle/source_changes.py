@@ -60,9 +60,10 @@ class SourceChanges:
         """Record that sites which ``merge`` reads, but ``former`` does not, were missing up to
         ``until``.
 
-        During the handover, the queries of both fragments wrote results up to ``until``. Readers
+        During the handover, the queries of both fragments write results up to ``until``. Readers
         use the row that was written first, even if the query of ``former`` wrote the row without
-        these sites.
+        these sites. Call this method before the target describes ``merge``: the handover is
+        repeated if the site with the decisions does not answer.
         """
         new = _sites_of(self.merge) - _sites_of(former)
         gaps = self._last_gaps() if new else {}
@@ -72,7 +73,7 @@ class SourceChanges:
                 self._append((gap.until, site, Left()), (self.until, site, Joined()))
 
     def _last_gaps(self) -> dict[str, SiteGap]:
-        return {gap.site: gap for gap in read_presence(self.agent, self.merge.decisions).gaps}
+        return read_presence(self.agent, self.merge.decisions).last_gaps
 
     def _append(self, *decided: tuple[int, str, Left | Joined | Forgotten]) -> None:
         """Append decisions at once: a site that leaves here never stays away."""

@@ -13,7 +13,7 @@ from analytics.plan.feeds import TIME, Feed
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
 from analytics.plan.nodes import fingerprint
 from analytics.plan.resumption import resume
-from analytics_worker.merge.decisions import Left, SiteDecision, row_of
+from analytics_worker.merge.decisions import Left, SiteDecision, read_presence, row_of
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.stateful.accumulators import accumulators_of
@@ -189,13 +189,20 @@ def _start_merge(
     resumption = resume(fragment.plan, since, covered)
     location, decisions = fragment.decisions, agent.at(fragment.decisions.site)
     if covered:
-        # The stored results lack the sites that were not among the sources then.
+        # The stored results lack the sites that were not among the sources then. The results up to
+        # the removal of a site that is a source again include the site.
         sites = {source.data_site for source in fragment.sources}
-        for site in sorted(sites.difference(target.attributes.get("sites", ()))):
-            rows = row_of(SiteDecision(0, site, Left(since)))
+        new = sites.difference(target.attributes.get("sites", ()))
+        gaps = read_presence(agent, location).last_gaps if new else {}
+        for site in sorted(new):
+            after = gaps[site].after if site in gaps else 0
+            rows = row_of(SiteDecision(after, site, Left(since)))
             lease.append(location, partial(_append, decisions, location.stream, rows))
     decided_to = decisions.info(location.stream).head
     read = target.attributes.get("read", {})
+    has_former_plan = target.attributes.get("outputs") == [
+        one.uid for one in fragment.plan.insights
+    ]
     with ThreadPoolExecutor(len(fragment.sources)) as pool:
         found = pool.map(
             lambda source: _seek_if_reachable(agent, source, resumption.needs), fragment.sources
@@ -210,6 +217,12 @@ def _start_merge(
             source.data_site for source, position in positions.items() if position is None
         ),
         resumed=tuple(source.data_site for source in fragment.sources if source.stream in read),
+        # The late panes of an earlier position also affect the insights that are new in the plan.
+        recorded={
+            source.data_site: read[source.stream]
+            for source in fragment.sources
+            if has_former_plan and source.stream in read
+        },
         since=since if covered else 0,
         decided=decided_to,
     )

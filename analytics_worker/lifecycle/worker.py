@@ -88,7 +88,6 @@ class AnalyticsWorker:
         self._speed: float | None = None
         self._facts = NodeFacts(self._agent, settings)
         self._announcer = Announcer(self._agent, announcement(settings), self._with_measures)
-        self._retention_leases = RetentionLeases(self._agent, self._fragments)
         self._library: StreamingLibrary | None = None
         self._runners: dict[str, FragmentRunner] = {}
         self._slot = StartSlot(self._capacity.has_handover_memory)
@@ -101,7 +100,14 @@ class AnalyticsWorker:
         self._checks = PeriodicThread(
             self._watch, Schedule("worker_check", _CHECK_PERIOD_S, delay_s=_CHECK_PERIOD_S)
         )
-        self._threads = (self._announcer, self._lag_monitor, self._checks, self._quality)
+        # A site that does not answer must not delay the check of the library.
+        self._renewals = PeriodicThread(
+            RetentionLeases(self._agent, self._fragments).renew,
+            Schedule("retention_lease_renewal", _CHECK_PERIOD_S, delay_s=_CHECK_PERIOD_S),
+        )
+        self._threads = (
+            self._announcer, self._lag_monitor, self._checks, self._renewals, self._quality,
+        )  # fmt: skip
 
     def start(self) -> None:
         """Start the library and the periodic tasks, then warm up the library while fragments may
@@ -166,14 +172,13 @@ class AnalyticsWorker:
         self._agent.close()
 
     def _watch(self) -> None:
-        """End this process if the library's engine has died; else renew the retention leases."""
+        """End this process if the library's engine has died."""
         if self._library is not None and not self._library.is_alive():
             # The supervisor starts this process again.
             log.critical("spark_died")
             with suppress(Exception):
                 self._capacity.measure()  # the kernel may have killed Spark
             os._exit(1)
-        self._retention_leases.renew()
 
     async def readiness(self) -> list[str]:
         """Return the reasons why the worker is not ready; empty if the worker is ready."""

@@ -123,6 +123,11 @@ class Presence:
         """Return the gaps of all sites that have left and not joined again."""
         return [gap for gap in self.gaps if gap.until is None]
 
+    @property
+    def last_gaps(self) -> dict[str, SiteGap]:
+        """The last gap of each site that has ever left: site -> gap."""
+        return {gap.site: gap for gap in self.gaps}
+
     def missing(self, tick: int) -> tuple[str, ...]:
         """Return the names of the sites that are missing at a tick (ms), sorted."""
         return tuple(sorted({gap.site for gap in self.gaps if gap.contains(tick)}))

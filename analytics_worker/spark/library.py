@@ -150,6 +150,7 @@ class SparkLibrary:
                 needs=resumption.needs,
                 unsought=_json(start.unreachable),
                 resumed=_json(start.resumed),
+                recorded=_json(start.recorded),
                 patience=fragment.patience_ms,
                 since=start.since,
                 after=min(resumption.after.values()),

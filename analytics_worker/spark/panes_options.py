@@ -23,6 +23,7 @@ class PanesOptions:
     starts: Mapping[str, int]
     unsought: frozenset[str]
     resumed: frozenset[str]
+    recorded: Mapping[str, int]
     needs: int
     grain_ms: int
     patience_ms: int
@@ -59,6 +60,7 @@ class PanesOptions:
             starts=msgspec.json.decode(options.get("starts", "{}"), type=dict[str, int]),
             unsought=msgspec.json.decode(options.get("unsought", "[]"), type=frozenset[str]),
             resumed=msgspec.json.decode(options.get("resumed", "[]"), type=frozenset[str]),
+            recorded=msgspec.json.decode(options.get("recorded", "{}"), type=dict[str, int]),
             needs=number("needs"),
             grain_ms=number("grain") or 1000,
             patience_ms=number("patience"),

@@ -4,10 +4,11 @@ Options: ``url`` (of the agent), ``sources`` and ``decisions`` (JSON of ``Stream
 ``panes`` (JSON of the panes' ids, in the order of the plan), ``starts`` (JSON: the first position
 at each site), ``unsought`` (JSON: the sites that were unreachable; once a site answers, the site's
 rows after the time ``needs``, in ms, are read), ``resumed`` (JSON: the sites whose panes an earlier
-query has read), ``usage`` (the folder in which CPU time and rows are recorded), ``grain`` (ms: how
-often windows close), ``patience`` (ms: how long to wait for a silent site), ``since`` (ms: results
-up to ``since`` are stored), ``after`` (ms: only later ticks are written), ``lease`` (JSON of
-``QueryLease``), ``target`` (JSON of ``StreamLocation``) and ``fingerprint`` (the query decides
+query has read), ``recorded`` (JSON: for each site, the position before which an earlier query has
+recorded the late panes), ``usage`` (the folder in which CPU time and rows are recorded), ``grain``
+(ms: how often windows close), ``patience`` (ms: how long to wait for a silent site), ``since`` (ms:
+results up to ``since`` are stored), ``after`` (ms: only later ticks are written), ``lease`` (JSON
+of ``QueryLease``), ``target`` (JSON of ``StreamLocation``) and ``fingerprint`` (the query decides
 which sites are missing only if ``fingerprint`` equals the target's attribute ``decides``). A batch
 DataFrame has ``min_ts`` and ``max_ts`` (ms, inclusive) instead of the streaming options.
 """
@@ -19,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import stamina
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -36,8 +38,15 @@ from analytics_worker.spark.pane_columns import PANE_COLUMNS
 from analytics_worker.spark.panes_options import PanesOptions
 from analytics_worker.spark.site_watcher import SiteWatcher, store_decision
 from analytics_worker.spark.task_usage import record_usage
+from mistbow.errors import LostDataError, UnavailableError
 
 _MAX_WAIT_S = 0.25
+_RETRY_S = 0.3
+_PATIENCE_S = 3.0
+"""The time (s) for which a query reads a site that does not answer, since its agent may restart.
+
+A longer time would delay the next query, which can decide that the site is missing.
+"""
 
 
 class PanesSource(DataSource):
@@ -143,12 +152,14 @@ class PanesStreamReader(DataSourceStreamReader):
         """Yield the panes, and then a row without a route, which closes the windows."""
         assert isinstance(partition, PaneRange)  # noqa: S101 - made by partitions()
         options = self._options
-        for site, rows in _read_all(options, partition.starts, partition.ends):
+        ranges = partition.starts, partition.ends
+        for site, rows, is_recorded in _read_all(options, *ranges, max_attempts=None):
             record_usage(options.usage, rows.num_rows)
             if rows.num_rows:
-                # The ticks after a site has left are corrected anyway once it joins.
-                closed = 0 if site in partition.absent else partition.closed
-                _store_late_panes(options, site, rows, closed)
+                if not is_recorded:
+                    # The ticks after a site has left are corrected anyway once it joins.
+                    closed = 0 if site in partition.absent else partition.closed
+                    _store_late_panes(options, site, rows, closed)
                 yield from routed_panes(rows, options.panes, partition.closed)
         record_usage(options.usage)
         yield pa.RecordBatch.from_pylist([{"due": partition.closing}], ROUTED_PANES)
@@ -169,41 +180,72 @@ class PanesBatchReader(DataSourceReader):
         windows.
         """
         options = self._options
-        for _, rows in _read_all(options, {}, {}):
+        for _, rows, _ in _read_all(options, {}, {}):
             if rows.num_rows:
                 timely = rows.set_column(rows.column_names.index("due"), "due", rows["ts"])
                 yield from routed_panes(timely, options.panes, 0)
 
 
-def _read_all(
+_SiteRange = tuple[StreamLocation, int, int | None]
+"""(the panes of a site, the first position, the end (exclusive); None: up to the head)"""
+
+
+def _ranges(
     options: PanesOptions, starts: Mapping[str, int], ends: Mapping[str, int]
-) -> Iterator[tuple[str, pa.Table]]:
-    """Yield (site, rows) for each site with rows to read.
+) -> Iterator[_SiteRange]:
+    """Yield the ranges of rows to read; a range ends where recorded late panes end."""
+    for location in options.sources:
+        site = location.data_site
+        start, end, recorded = starts.get(site, 0), ends.get(site), options.recorded.get(site, 0)
+        if start < recorded and (end is None or recorded < end):
+            yield location, start, recorded
+            start = recorded
+        if end is None or start < end:
+            yield location, start, end
 
-    The sites are read concurrently, since latency dominates.
+
+def _read_all(
+    options: PanesOptions,
+    starts: Mapping[str, int],
+    ends: Mapping[str, int],
+    *,
+    max_attempts: int | None = 1,
+) -> Iterator[tuple[str, pa.Table, bool]]:
+    """Yield (site, rows, whether an earlier query has recorded the late panes in these rows).
+
+    The sites are read concurrently, since latency dominates. ``max_attempts``: the number of
+    attempts to read a site that does not answer; None: as many as begin within ``_PATIENCE_S``.
     """
-    ranges = [
-        (location, starts.get(location.data_site, 0), ends.get(location.data_site))
-        for location in options.sources
-        if location.data_site not in ends
-        or starts.get(location.data_site, 0) < ends[location.data_site]
-    ]
+    ranges = list(_ranges(options, starts, ends))
 
-    def read(range_: tuple[StreamLocation, int, int | None]) -> tuple[str, pa.Table]:
+    def read(range_: _SiteRange) -> tuple[str, pa.Table, bool]:
         location, start, end = range_
+        site = location.data_site
+        for attempt in stamina.retry_context(
+            on=_may_answer_soon, attempts=max_attempts, timeout=_PATIENCE_S,
+            wait_initial=_RETRY_S, wait_max=_RETRY_S, wait_jitter=0,
+        ):  # fmt: skip
+            with attempt:
+                rows = read_once(location, start, end)
+        return site, rows, end is not None and end <= options.recorded.get(site, 0)
+
+    def read_once(location: StreamLocation, start: int, end: int | None) -> pa.Table:
         client, site = agent_client(options.url, location.site), location.data_site
         if site in options.unsought and start == options.starts[site]:
             start = min(start, client.seek(location.stream, options.needs))
         match = {"pane": list(options.panes)}
-        rows = client.read(
+        return client.read(
             location.stream, start, end, match=match, min_ts=options.min_ts, max_ts=options.max_ts
-        )
-        return site, rows.table
+        ).table
 
     if not ranges:
         return
     with ThreadPoolExecutor(len(ranges)) as pool:
         yield from pool.map(read, ranges)
+
+
+def _may_answer_soon(error: Exception) -> bool:
+    return isinstance(error, UnavailableError) and not isinstance(error, LostDataError)
 
 
 def routed_panes(rows: pa.Table, panes: Sequence[str], closed: int) -> Iterator[pa.RecordBatch]:

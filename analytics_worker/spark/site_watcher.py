@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from analytics.plan.fragments import StreamLocation
 from analytics_worker.agent_clients import agent_client
@@ -20,7 +20,7 @@ _UNDECIDED_S = 1.0
 """The time (s) after which a query takes over from another query that ought to have decided."""
 
 _MAX_UNREAD_S = 10.0
-"""The time (s) for which the decisions cannot be read before the query ends.
+"""The time (s) for which decisions cannot be read, or not be stored, before the query ends.
 
 Another query costs a start, and would need the decisions too.
 """
@@ -47,6 +47,7 @@ class SiteWatcher:
         self._monotonic = monotonic
         self._undecided_since: float | None = None
         self._unread_since: float | None = None
+        self._unstored_since: float | None = None
         self.merge = MergeFrontier(
             options.grain_ms,
             options.patience_ms,
@@ -87,19 +88,16 @@ class SiteWatcher:
         """Store decisions about sites that leave or join, then return the frontier of the merge.
 
         The frontier is the event time (ms) up to which the panes of all present sites have arrived;
-        -1: unknown, because the decisions cannot be read at present. ``promise``: the next tick
-        (ms) to close.
+        -1: unknown, because decisions cannot be read or stored at present. ``promise``: the next
+        tick (ms) to close.
         """
         if not self._read_decisions():
             return -1
         decisions = self.merge.decide(progress, self.presence, promise, system_clock())
         if not decisions:
-            self._undecided_since = None
-        elif self._may_decide():
-            for decision in decisions:
-                store_decision(self._options, decision)
-            if not self._read_decisions():
-                return -1
+            self._undecided_since = self._unstored_since = None
+        elif not self._store(decisions):
+            return -1
         return self.merge.frontier(progress, self.presence, promise)
 
     def absent(self, promise: int) -> tuple[str, ...]:
@@ -112,6 +110,26 @@ class SiteWatcher:
     def unreachable(self) -> frozenset[str]:
         """The sites that do not answer at present."""
         return frozenset(site for site, one in self._listeners.items() if one.is_unreachable)
+
+    def _store(self, decisions: Sequence[SiteDecision]) -> bool:
+        """Store decisions if this query decides, and return whether the needed sites answer.
+
+        Raises ``UnavailableError`` if they do not answer for ``_MAX_UNREAD_S``.
+        """
+        try:
+            if not self._may_decide():
+                return True
+            for decision in decisions:
+                store_decision(self._options, decision)
+        except UnavailableError:
+            # The site that is to leave may be the one with the decisions, and return soon.
+            now = self._monotonic()
+            self._unstored_since = since = self._unstored_since or now
+            if now - since > _MAX_UNREAD_S:
+                raise
+            return False
+        self._unstored_since = None
+        return self._read_decisions()
 
     def _may_decide(self) -> bool:
         location, lease = self._options.target, self._options.lease

@@ -1,10 +1,15 @@
 """The API of a worker that runs in a process of its own."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import httpx
 import msgspec
 import pytest
+from fastapi import FastAPI
 
 from analytics.client.worker import WorkerClient
 from analytics.plan.expressions import Aggregate, Measure, Source
@@ -12,6 +17,8 @@ from analytics.plan.fragments import StreamLocation, Whole
 from analytics.plan.functions import UserOperator
 from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics.plan.orders import Lease, order_of
+from analytics_worker.api import add_routes
+from analytics_worker.lifecycle.worker import AnalyticsWorker
 from mistbow.client.agent import AgentClient
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import FencedError, InvalidRequestError, NotFoundError
@@ -59,6 +66,37 @@ def worker(worker_service: Service) -> Iterator[WorkerClient]:
     client = WorkerClient(worker_service.url)
     yield client
     client.close()
+
+
+@dataclass
+class SlowWorker:
+    """A worker whose statuses wait until the API serves another request."""
+
+    has_served: threading.Event = field(default_factory=threading.Event)
+
+    def check_started(self) -> None:
+        pass
+
+    def list(self) -> list[bool]:
+        return [self.has_served.wait(5)]
+
+    def show(self, fragment_id: str) -> dict[str, bool]:
+        return {fragment_id: self.has_served.wait(5)}
+
+
+@pytest.mark.parametrize(("path", "found"), [("/fragments", [True]), ("/fragments/f", {"f": True})])
+async def test_other_requests_are_served_while_a_status_is_collected(path: str, found: Any) -> None:
+    app, worker = FastAPI(), SlowWorker()
+    add_routes(app, cast("AnalyticsWorker", worker))
+
+    @app.get("/other")
+    async def other() -> None:
+        worker.has_served.set()
+
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://worker") as client:
+        status, _ = await asyncio.gather(client.get(path), client.get("/other"))
+    assert status.json() == found
 
 
 def test_fragment_is_run_listed_measured_and_stopped(

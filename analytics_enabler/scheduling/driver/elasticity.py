@@ -105,6 +105,9 @@ class Elasticity:
         self._reasons = {
             key: each for key, each in self._reasons.items() if key in tasks and each[1] > now
         }
+        self._blocked_until = {
+            key: until for key, until in self._blocked_until.items() if key in tasks and until > now
+        }
         cores = {key: present_cores.get(key, task.cores) for key, task in tasks.items()}
         used = _used(cores, current)
         for node in fog.nodes:

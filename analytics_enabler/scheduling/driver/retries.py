@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from analytics_enabler.scheduling.model.jobs import Job, Placement
 from analytics_enabler.scheduling.model.snapshot import Fog
@@ -26,8 +27,9 @@ _Tasks = frozenset[tuple[str, str]]
 class _Failure(msgspec.Struct, frozen=True):
     """A failed scheduling request, and when (ms) it is sent again, unless its jobs change.
 
-    ``lost``: the tasks that have lost their node since the last decision, and have no other.
-    ``lost_at``: the time (ms) of the last such loss; None: no node was lost.
+    ``jobs``: the jobs without estimates. ``lost``: the tasks that have lost their node since the
+    last decision, and have no other. ``lost_at``: the time (ms) of the last such loss; None: no
+    node was lost.
     """
 
     jobs: tuple[Job, ...]
@@ -59,7 +61,8 @@ class FailedRequests:
         """Return the requests that are not sent again yet: name -> the reason of the last failure.
 
         A request would fail again, and delay the others. It is sent at once if its jobs have
-        changed, or if one of them has lost a node. ``current``: the placement that is in force.
+        changed, not only their estimates, or if one of them has lost a node. ``current``: the
+        placement that is in force.
         """
         return {
             name: failure.problem
@@ -111,7 +114,19 @@ class FailedRequests:
 
 
 def _jobs_of(request_name: str, jobs: Sequence[Job]) -> tuple[Job, ...]:
-    return tuple(job for job in jobs if job.request_name == request_name)
+    """Return the jobs of a request, without the estimates of their demands and streams."""
+    return tuple(_without_estimates(job) for job in jobs if job.request_name == request_name)
+
+
+def _without_estimates(job: Job) -> Job:
+    return replace(
+        job,
+        tasks=tuple(
+            replace(task, cores=0.0, memory_mb=0.0, points_per_s=0.0, check_core_s=0.0)
+            for task in job.tasks
+        ),
+        streams=tuple(replace(stream, bytes_per_s=0.0) for stream in job.streams),
+    )
 
 
 def _lost_tasks(jobs: Sequence[Job], fog: Fog, current: Placement, before: _Tasks) -> _Tasks:

@@ -212,4 +212,6 @@ async def test_worker_that_appears_is_alive_if_it_has_fragments(
     await reconcilers.set_workers({}, [])
     await reconcilers.set_workers({WORKER.name: ("site", WORKER)}, placed)
     assert reconcilers.dead == dead
+    await reconcilers.set_workers({}, [])
+    assert not reconcilers._sites, "it retains nothing about a worker that has left"
     await reconcilers.close()

@@ -1,7 +1,10 @@
 """Corrections by a corrector on real Spark over a real storage agent."""
 
+import threading
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +16,10 @@ from analytics.plan.fragments import Merge, StreamLocation
 from analytics.plan.functions import UserOperator
 from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics_worker.late_data import corrector as corrector_module
+from analytics_worker.late_data.corrector import Corrector
+from analytics_worker.merge.decisions import Left, SiteDecision, row_of
 from analytics_worker.spark.library import SparkLibrary
+from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
@@ -49,6 +55,56 @@ class UnansweredLibrary(SparkLibrary):
         empty = {"insight": "slow", "key": "", "ts": 0, "revision": 0, "computed_at": 0}
         unanswered = {**empty, "missing": "MEAN 1.0: the operator gave no answer within 2 s"}
         return pa.concat_tables([others, pa.Table.from_pylist([unanswered], RESULT_ROWS)])
+
+
+class SilentAgent:
+    """An agent in memory with one decision about a site; ``advance`` waits for ``answers``."""
+
+    url = "http://silent-target"
+
+    def __init__(self) -> None:
+        self.stores, self.answers = threading.Event(), threading.Event()
+
+    def at(self, site: str) -> "SilentAgent":
+        del site
+        return self
+
+    def info(self, stream: str) -> SimpleNamespace:
+        del stream
+        return SimpleNamespace(attributes={})
+
+    def read(self, stream: str, start: int) -> SimpleNamespace:
+        del stream
+        rows = [row_of(SiteDecision(1000, "x", Left()))][start:]
+        table = pa.Table.from_batches(rows, EVENTS)
+        return SimpleNamespace(table=table, position=SimpleNamespace(next=1))
+
+    def advance(self, stream: str, epoch: int, **named: Any) -> None:
+        del stream, epoch, named
+        self.stores.set()
+        self.answers.wait(30)
+
+
+def test_status_does_not_wait_for_the_request_that_stores_the_position() -> None:
+    agent = SilentAgent()
+    corrector = Corrector(cast("StreamingLibrary", None), cast("AgentClient", agent))
+    merge = Merge(
+        id="silent",
+        sources=(StreamLocation("n1", "panes/silent"),),
+        target=StreamLocation("n1", "results/silent"),
+        decisions=StreamLocation("n1", "decisions/silent"),
+        plan=fragment("results/silent", 0, "i").plan,
+    )
+    corrector.begin(merge, epoch=1)
+    with ThreadPoolExecutor() as pool:
+        step = pool.submit(corrector.step, 5000)
+        try:
+            assert agent.stores.wait(10)
+            status = pool.submit(lambda: corrector.corrected_until)
+            assert status.result(timeout=5) == 5000
+        finally:
+            agent.answers.set()
+        assert not step.result()
 
 
 def test_insight_that_starts_during_a_correction_misses_no_late_row(

@@ -1,8 +1,12 @@
 """The ticks that a corrector recomputes because of a merge's decisions about its sites."""
 
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from analytics.plan.expressions import Measure, Source
@@ -40,6 +44,25 @@ class SilentSiteClient(AgentClient):
         if args[0] == RAW and not self.answers:
             raise UnavailableError("the site does not answer")
         return super().read(*args, **named)
+
+
+class ExpiredSiteClient(AgentClient):
+    """A client of a site whose points before the position 5,000 have expired.
+
+    ``points``: the times (ms) of the other points that are not deleted.
+    """
+
+    points: tuple[int, ...] = (12_000, 13_000)
+
+    def info(self, name: str) -> Any:
+        info = super().info(name)
+        return replace(info, first=5000, head=7000, rows=2000) if name == RAW else info
+
+    def read(self, name: str, start: int = 0, end: int | None = None, **named: Any) -> Any:
+        if name != RAW:
+            return super().read(name, start, end, **named)
+        is_stored = end is None or end > 5000
+        return SimpleNamespace(table=pa.table({"ts": pa.array(self.points * is_stored, "int64")}))
 
 
 class Decisions:
@@ -116,6 +139,21 @@ def test_gap_of_a_new_site_that_does_not_answer_is_corrected_once_it_answers(
     finder.move_to(finder.head)
     assert (finder.corrected_until, finder.processed_to) == (60_000, finder.head)
     assert finder.scan(60_000) is None
+    client.close()
+
+
+@pytest.mark.parametrize(("points", "first"), [((12_000, 13_000), 15_000), ((), 1)])
+def test_gap_of_a_new_site_is_corrected_although_its_first_points_have_expired(
+    agent: AgentClient, points: tuple[int, ...], first: int
+) -> None:
+    decisions = Decisions(agent)
+    decisions.add(0, "n1", Left())
+    decisions.add(40_000, "n1", Joined())
+    client = decisions.agent = ExpiredSiteClient(agent.url)
+    client.points = points
+    found = decisions.finder().scan(40_000)
+    assert found is not None
+    assert found[0] == {"i": [TickSpan(first, 40_000)]}
     client.close()
 
 

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
+
+import pytest
+from msgspec.structs import replace
 
 from analytics.plan.expressions import Measure, Source
 from analytics.plan.fragments import Merge, StreamLocation
@@ -13,8 +16,9 @@ from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.merge.decisions import Joined, Left, SiteDecision, read_presence, row_of
 from analytics_worker.query_lease import QueryLease
-from analytics_worker.streaming_library import StreamingLibrary
+from analytics_worker.streaming_library import MergeStart, StreamingLibrary
 from mistbow.client.agent import AgentClient
+from mistbow.errors import UnavailableError
 from tests.analytics_worker.lifecycle.runner_scene import FakeLibrary, FakeQuery
 from tests.support.conditions import eventually
 
@@ -23,14 +27,30 @@ SINCE = 101_000
 
 @dataclass
 class MergeLibrary(FakeLibrary):
-    """A streaming library that only records the queries of merges."""
+    """A streaming library that only records the queries of merges, and where they start."""
+
+    starts: list[MergeStart] = field(default_factory=list)
 
     def run_merge(
-        self, fragment: Merge, resumption: Any, start: Any, lease: QueryLease, access: Any
+        self, fragment: Merge, resumption: Any, start: MergeStart, lease: QueryLease, access: Any
     ) -> FakeQuery:
-        del resumption, start, access
+        del resumption, access
+        self.starts.append(start)
         self.queries.append(FakeQuery(fragment, lease))
         return self.queries[-1]
+
+
+class FailingClient(AgentClient):
+    """A client of an agent whose first append of several rows at once fails."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.failures = [UnavailableError("the stream is not writable")]
+
+    def append(self, stream: str, rows: Any, **named: Any) -> Any:
+        if rows.num_rows > 1 and self.failures:
+            raise self.failures.pop()
+        return super().append(stream, rows, **named)
 
 
 @dataclass
@@ -107,6 +127,48 @@ def test_results_up_to_the_removal_of_a_present_site_include_the_site(agent: Age
     with running(agent, one) as merge:
         merge.take_over(1, 103_000)
         assert agent.read(one.decisions.stream).table.num_rows == rows, "it is recorded once"
+
+
+def test_gap_of_a_new_site_is_recorded_although_its_append_fails_once(agent: AgentClient) -> None:
+    one, both = merge_of("new", "a"), merge_of("new", "a", "b")
+    client = FailingClient(agent.url)
+    with running(client, one) as merge:
+        merge.take_over(1, 100_000)
+        merge.runner.accept(both)
+        merge.has_queries(2)
+        merge.decide(SiteDecision(100_500, "b", Joined()))
+        merge.take_over(2, 102_000)
+        assert not client.failures, "one append has failed"
+        gaps = read_presence(agent, both.decisions).gaps
+        assert [(gap.after, gap.until) for gap in gaps] == [(0, 100_500), (100_500, 101_000)]
+    client.close()
+
+
+def test_results_up_to_the_removal_include_a_site_that_is_a_source_again(
+    agent: AgentClient,
+) -> None:
+    both, one = merge_of("again", "a", "b"), merge_of("again", "a")
+    with running(agent, both) as merge:
+        merge.take_over(1, 100_000)
+        merge.runner.accept(one)
+        merge.take_over(2, 102_000)
+        merge.runner.accept(both)
+        merge.has_queries(3)
+        gaps = read_last_gaps(agent, both)
+        assert [gaps.absent(tick) for tick in (90_000, 101_000, 101_001)] == [set(), set(), {"b"}]
+
+
+def test_late_panes_are_recorded_again_only_for_another_plan(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeQuery, "read_to", lambda *_: {"a": 7})
+    one = merge_of("recorded", "a")
+    other = replace(one, plan=replace(one.plan, insights=(replace(one.plan.insights[0], uid="j"),)))
+    for number, fragment in enumerate((one, one, other)):
+        with running(agent, fragment) as merge:
+            merge.take_over(1, 100_000 + 1000 * number)
+            [start] = merge.library.starts
+            assert start.recorded == ({"a": 7} if number == 1 else {})
 
 
 def test_removed_site_that_was_missing_is_forgotten_when_the_new_query_takes_over(

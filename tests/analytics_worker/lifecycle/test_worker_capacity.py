@@ -1,12 +1,13 @@
-"""The capacity that a whole worker announces, and the fragments that it admits, without Spark."""
+"""A whole worker without Spark: its announced capacity, the fragments that it admits, its end."""
 
+import os
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -21,6 +22,7 @@ from analytics_worker.lifecycle.worker import AnalyticsWorker
 from analytics_worker.main import create_app
 from analytics_worker.settings import WorkerSettings
 from analytics_worker.streaming_library import StreamingLibrary
+from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import CapacityError, StartingError
@@ -170,3 +172,24 @@ def test_slow_stop_delays_no_later_order(scene: Scene, monkeypatch: pytest.Monke
         assert not emptied.done()
         may_stop.set()
     assert emptied.result().fragments == []
+
+
+def test_worker_ends_with_its_library_although_a_site_hangs(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs, answers, ends = threading.Event(), threading.Event(), threading.Event()
+
+    def hang(*_: Any) -> None:
+        hangs.set()
+        answers.wait(30)
+
+    monkeypatch.setattr(AgentClient, "retain", hang)
+    monkeypatch.setattr(os, "_exit", lambda _: ends.set())
+    scene.start()
+    scene.worker.run(PARTIAL)
+    try:
+        assert hangs.wait(10), "a retention lease is requested"
+        monkeypatch.setattr(IdleLibrary, "is_alive", lambda _: False)
+        assert ends.wait(10)
+    finally:
+        answers.set()

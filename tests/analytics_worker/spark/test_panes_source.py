@@ -1,15 +1,21 @@
-"""The partitions of the source of panes while there are no panes to read."""
+"""The partitions of the source of panes, and the late panes that it records."""
 
 from collections.abc import Mapping
-from typing import cast
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
+from analytics_worker.merge.decisions import Late, LateSpan, SiteDecision
 from analytics_worker.merge.merge_frontier import MergeFrontier, SiteProgress
+from analytics_worker.spark import panes_source
 from analytics_worker.spark.panes_options import PanesOptions
-from analytics_worker.spark.panes_source import PanesStreamReader
+from analytics_worker.spark.panes_source import PaneRange, PanesStreamReader
 from analytics_worker.spark.site_watcher import SiteWatcher
+from mistbow.errors import LostDataError, UnavailableError
+from mistbow.streams.schemas import PANES
 
 OPTIONS = PanesOptions.parse(
     {
@@ -38,6 +44,66 @@ def test_promised_tick_is_closed_with_the_rows_before_it() -> None:
     (part,) = reader.partitions(start, end)
     rows = pa.Table.from_batches(reader.read(part)).to_pylist()
     assert [(row["route"], row["due"]) for row in rows] == [(None, 5000)]
+
+
+@dataclass
+class PanesSite:
+    """The site ``edge``, whose panes at the positions 3 and 7 arrived late.
+
+    ``failures``: the errors with which the first reads fail.
+    """
+
+    failures: list[Exception] = field(default_factory=list)
+
+    def read(self, stream: str, start: int, end: int, **selection: Any) -> SimpleNamespace:
+        """Return the panes from a position to an end, one for each position."""
+        if self.failures:
+            raise self.failures.pop()
+        panes = [
+            {"pane": "p", "key": "k", "ts": 1000 * at, "due": 1000 * at + 1000 * (at in (3, 7))}
+            for at in range(start, end)
+        ]
+        schema = PANES.remove_metadata()
+        return SimpleNamespace(table=pa.Table.from_pylist(panes, schema))
+
+
+def test_late_panes_that_an_earlier_query_has_recorded_are_not_recorded_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stored: list[SiteDecision] = []
+    monkeypatch.setattr(panes_source, "agent_client", lambda *_: PanesSite())
+    monkeypatch.setattr(panes_source, "store_decision", lambda _, each: stored.append(each))
+    reader = PanesStreamReader(replace(OPTIONS, recorded={"edge": 6}))
+    rows = pa.Table.from_batches(reader.read(PaneRange({"edge": 0}, {"edge": 9}, 0, 5000)))
+    assert rows["pane"].to_pylist() == [*range(0, 9000, 1000), None]
+    assert [each.decision for each in stored] == [Late((LateSpan("p", 7000, 7000, 8000),))]
+
+
+def test_read_of_a_site_that_restarts_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = PanesSite([UnavailableError("the site edge does not answer")] * 5)
+    monkeypatch.setattr(panes_source, "agent_client", lambda *_: site)
+    part = PaneRange({"edge": 0}, {"edge": 2}, 0, 5000)
+    rows = pa.Table.from_batches(PanesStreamReader(OPTIONS).read(part))
+    assert rows["pane"].to_pylist() == [0, 1000, None]
+
+
+def test_read_of_lost_data_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = PanesSite([LostDataError("rows are lost")] * 2)
+    monkeypatch.setattr(panes_source, "agent_client", lambda *_: site)
+    part = PaneRange({"edge": 0}, {"edge": 2}, 0, 5000)
+    with pytest.raises(LostDataError):
+        next(PanesStreamReader(OPTIONS).read(part))
+    assert len(site.failures) == 1
+
+
+def test_read_of_a_site_that_stays_silent_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(panes_source, "_PATIENCE_S", 0.5)
+    site = PanesSite([UnavailableError("the site edge does not answer")] * 9)
+    monkeypatch.setattr(panes_source, "agent_client", lambda *_: site)
+    part = PaneRange({"edge": 0}, {"edge": 2}, 0, 5000)
+    with pytest.raises(UnavailableError):
+        next(PanesStreamReader(OPTIONS).read(part))
+    assert site.failures
 
 
 class SilentSite:

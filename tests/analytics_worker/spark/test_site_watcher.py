@@ -1,6 +1,7 @@
 """The watcher of a merge's sites while the site with the decisions does not answer."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from analytics.plan.fragments import StreamLocation
-from analytics_worker.merge.decisions import Left, SiteDecision, row_of
+from analytics_worker.merge.decisions import Left, SiteDecision, from_rows, row_of
 from analytics_worker.merge.merge_frontier import SiteProgress
+from analytics_worker.query_lease import QueryLease
 from analytics_worker.spark import site_watcher
 from analytics_worker.spark.panes_options import PanesOptions
 from analytics_worker.spark.site_watcher import SiteWatcher
@@ -32,6 +34,7 @@ class FakeAgent:
     url: str
     decisions: tuple[SiteDecision, ...] = ()
     is_silent: bool = False
+    is_read_only: bool = False
     read_s: float = 0.0
     now: float = 100.0
 
@@ -49,6 +52,21 @@ class FakeAgent:
         table = pa.Table.from_batches(rows, EVENTS)
         return SimpleNamespace(table=table, position=SimpleNamespace(next=len(self.decisions)))
 
+    def info(self, stream: str) -> Any:
+        del stream
+        self._check_writable()
+        return SimpleNamespace(attributes={"decides": "f"})
+
+    def append(self, stream: str, rows: pa.RecordBatch, *, epoch: int) -> None:
+        del stream, epoch
+        self._check_writable()
+        self.decisions += tuple(from_rows(pa.Table.from_batches([rows])))
+
+    def _check_writable(self) -> None:
+        if self.is_read_only:
+            self.now += 0.5
+            raise UnavailableError("the site cloud stores nothing")
+
 
 @pytest.fixture
 def agent(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> FakeAgent:
@@ -59,14 +77,19 @@ def agent(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Fa
 
 
 @pytest.fixture
-def watcher(agent: FakeAgent) -> SiteWatcher:
-    decisions = StreamLocation("cloud", "decisions/q")
+def watcher(agent: FakeAgent, tmp_path: Path) -> SiteWatcher:
+    decisions, target = (StreamLocation("cloud", name) for name in ("decisions/q", "results/q"))
+    lease = QueryLease.create(agent.url, target, tmp_path)
+    lease.grant({decisions.stream: 1})
     options = {
         "url": agent.url,
         "sources": "[]",
         "panes": "[]",
         "patience": "5000",
         "decisions": msgspec.json.encode(decisions).decode(),
+        "target": msgspec.json.encode(target).decode(),
+        "lease": msgspec.json.encode(lease).decode(),
+        "fingerprint": "f",
     }
     return SiteWatcher(PanesOptions.parse(options), {}, lambda: agent.now)
 
@@ -96,6 +119,30 @@ def test_watcher_raises_the_error_of_a_long_outage_of_the_decisions(
         # An answer ends the outage.
         agent.is_silent = False
         assert watcher.frontier(BEHIND, PROMISE) == 5000
+
+
+def test_site_leaves_when_the_decision_can_be_stored_again(
+    agent: FakeAgent, watcher: SiteWatcher
+) -> None:
+    watcher.frontier(BEHIND, PROMISE)
+    agent.now += 5.1
+    agent.is_read_only = True
+    assert {watcher.frontier(BEHIND, PROMISE) for _ in range(20)} == {-1}
+    agent.is_read_only = False
+    assert watcher.frontier(BEHIND, PROMISE) == 8000
+    assert [each.site for each in agent.decisions] == ["b"]
+
+
+def test_watcher_raises_the_error_of_decisions_that_cannot_be_stored_for_long(
+    agent: FakeAgent, watcher: SiteWatcher
+) -> None:
+    watcher.frontier(BEHIND, PROMISE)
+    agent.now += 5.1
+    agent.is_read_only = True
+    while agent.now < 115.6:
+        assert watcher.frontier(BEHIND, PROMISE) == -1
+    with pytest.raises(UnavailableError, match="stores nothing"):
+        watcher.frontier(BEHIND, PROMISE)
 
 
 def test_sites_do_not_leave_because_the_decisions_could_not_be_read(

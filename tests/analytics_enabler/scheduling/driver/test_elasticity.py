@@ -157,6 +157,19 @@ def test_task_that_no_scheduler_places_elsewhere_stays_for_a_while() -> None:
     assert sum(bool(job.tasks[0].avoided) for job in again) == 2
 
 
+def test_block_of_a_task_whose_job_has_ended_is_removed() -> None:
+    scene = Scene()
+    scene.look(jobs(0.3))
+    scene.look(jobs(1.2))
+    scene.now += HOT_MS
+    scene.elasticity.adapt(jobs(1.2), FOG, scene.current)
+    assert scene.elasticity.return_unplaced({})
+    scene.elasticity.adapt(jobs(1.2), FOG, scene.current)
+    assert scene.elasticity._blocked_until
+    scene.elasticity.adapt([], FOG, scene.current)
+    assert not scene.elasticity._blocked_until
+
+
 def test_task_that_has_left_two_hot_spots_returns_to_neither() -> None:
     """The nodes a and b are hot, so that q leaves both; then all three fit on a, but barely."""
     scene = Scene(

@@ -1,9 +1,11 @@
 """The pauses between the attempts of a failing scheduling request."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
 
 from analytics_enabler.scheduling.driver.retries import LOSS_MS, RETRY_MS, FailedRequests
-from analytics_enabler.scheduling.model.jobs import Placement
+from analytics_enabler.scheduling.model.jobs import Job, Placement, TaskStream
 from analytics_enabler.scheduling.model.snapshot import Fog
 from tests.analytics_enabler.scheduling import build
 
@@ -16,17 +18,20 @@ NAME = JOBS[0].request_name
 
 
 def attempts(
-    until: int, fog_at: Callable[[int], Fog], current: Callable[[int], Placement]
+    until: int,
+    fog_at: Callable[[int], Fog],
+    current: Callable[[int], Placement],
+    jobs_at: Callable[[int], Sequence[Job]] = lambda _: JOBS,
 ) -> list[int]:
     """Return the times (ms) at which a request that always fails is sent, of each half second."""
     failed = FailedRequests()
     times = []
     for now in range(0, until, 500):
-        fog, before = fog_at(now), current(now)
-        suspended = failed.suspended(JOBS, fog, before, now)
+        fog, before, jobs = fog_at(now), current(now), jobs_at(now)
+        suspended = failed.suspended(jobs, fog, before, now)
         if NAME not in suspended:
             times.append(now)
-        failed.record({NAME: "it hangs"}, suspended, JOBS, fog, before, now)
+        failed.record({NAME: "it hangs"}, suspended, jobs, fog, before, now)
         assert failed.problems == {NAME: "it hangs"}
     return times
 
@@ -36,6 +41,24 @@ def test_pause_doubles_while_all_nodes_are_there() -> None:
     assert times == [each * RETRY_MS for each in (0, 1, 3, 7)]
     # A task without a node has not lost one.
     assert attempts(20_000, lambda _: COMPLETE, lambda _: LOST) == times
+
+
+def test_pause_doubles_although_estimates_change_but_not_when_a_job_changes() -> None:
+    def estimated(now: int) -> list[Job]:
+        tasks = [
+            build.task(name, cores=1 + now, memory_mb=1 + now, points_per_s=now, check_core_s=now)
+            for name in ("t", "u")
+        ]
+        stream = TaskStream(source="t", target="u", bytes_per_s=now)
+        return [replace(build.job("q", *tasks), streams=(stream,))]
+
+    def amended(now: int) -> list[Job]:
+        return [replace(each, sink="edge" if now >= 10_000 else "cloud") for each in estimated(now)]
+
+    times = [each * RETRY_MS for each in (0, 1, 3, 7)]
+    assert attempts(20_000, lambda _: COMPLETE, lambda _: ON_A, estimated) == times
+    times = [*times[:3], 10_000, 12_000, 16_000]
+    assert attempts(20_000, lambda _: COMPLETE, lambda _: ON_A, amended) == times
 
 
 def test_request_of_a_lost_node_is_sent_at_once_and_often_for_a_minute() -> None:
