@@ -200,6 +200,8 @@ class FragmentRunner:
 
     def _correct(self) -> float:
         """Correct the results at complete ticks; return the pause (s) until the next correction."""
+        if self._slot.is_start_recent:
+            return _MIN_CORRECTION_PAUSE_S  # first results are more urgent
         progress = self._progress
         if progress.active is None or isinstance(progress.accepted.fragment, Partial):
             return _MIN_CORRECTION_PAUSE_S
