@@ -14,6 +14,7 @@ from analytics_worker.api_description import DESCRIPTION
 from analytics_worker.heap import default_heap
 from analytics_worker.lifecycle.capacity import node_memory
 from analytics_worker.lifecycle.memory_budget import check_memory
+from analytics_worker.lifecycle.start_priority import low_start_priority
 from analytics_worker.lifecycle.worker import AnalyticsWorker, StartLibrary
 from analytics_worker.metrics import FragmentCollector
 from analytics_worker.settings import WorkerSettings
@@ -23,9 +24,13 @@ from mistbow.service import create_service, serve
 
 
 def start_spark(settings: WorkerSettings) -> SparkLibrary:
-    """Start Spark with a heap that fits the memory of the node, unless a setting chooses it."""
+    """Start Spark with a heap that fits the memory of the node, unless a setting chooses it.
+
+    Meanwhile, the priority of the worker is low.
+    """
     heap = settings.driver_memory or default_heap(node_memory().limit_mb)
-    return SparkLibrary.start(settings, heap)
+    with low_start_priority():
+        return SparkLibrary.start(settings, heap)
 
 
 def create_app(

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from analytics.plan.fragments import Fragment
+from analytics.plan.fragments import Fragment, Partial
 from analytics.plan.status import FragmentStatus
 from mistbow.streams.wire import MAX_INT64
 
@@ -106,7 +106,11 @@ def order_of(
     return Order(
         generation=lease.generation,
         epoch=lease.epoch,
-        fragments={each.id: msgspec.Raw(msgspec.json.encode(each)) for each in fragments},
+        # The worker starts them in this order: results first.
+        fragments={
+            each.id: msgspec.Raw(msgspec.json.encode(each))
+            for each in sorted(fragments, key=lambda one: isinstance(one, Partial))
+        },
         retained=retained,
         moving=moving,
         checked=dict(checked),

@@ -230,13 +230,14 @@ class Reconciler:
         INSIGHTS.set(sum(len(deployment.live) for deployment in running))
         await self._plan(fabric)
         await self._apply_placement(fabric)
+        self._set_desired()
+        await self._driver.explain()
         self.status.observe(self._deployments.all())
         available = {worker.name: site.name for site, worker in available_workers(fabric)}
         workers = ObservedWorkers(available, self._workers.dead, self._workers.suspected)
         reasons = {**self._driver.reasons, **self._elasticity.reasons}
         load = LoadReasons(self._elasticity.hot_spots, reasons)
         self._history.observe(self._placements.by_group(), workers, load)
-        self._set_desired()
         await self._deployments.settle(self.status.settlement)
 
     def _planned_sites(self) -> PlannedSites:

@@ -98,7 +98,8 @@ class FragmentRunner:
         )
 
     def start(self) -> None:
-        """Start the threads."""
+        """Start the threads, and request the start slot for the first query."""
+        self._slot.request(self, self.fragment)
         self._commands.put(Observe())
         self._thread.start()
         self._corrections.start()
@@ -199,6 +200,8 @@ class FragmentRunner:
 
     def _correct(self) -> float:
         """Correct the results at complete ticks; return the pause (s) until the next correction."""
+        if self._slot.is_start_recent:
+            return _MIN_CORRECTION_PAUSE_S  # first results are more urgent
         progress = self._progress
         if progress.active is None or isinstance(progress.accepted.fragment, Partial):
             return _MIN_CORRECTION_PAUSE_S
@@ -328,6 +331,7 @@ class FragmentRunner:
         try:
             self._sites.check(fragment, self._target.leases)
         except UnavailableError as error:
+            self._slot.withdraw(self)
             self._fail(QueryFailure(error.message, is_unavailable=True), is_silence=True)
             return False
         if self._slot.acquire(self, fragment, for_handover=self._progress.active is not None):

@@ -1,5 +1,6 @@
 """The start slot of a worker, which lets the worker's queries start one after the other."""
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -9,7 +10,10 @@ from analytics.plan.fragments import Fragment, Partial
 
 _TIMEOUT_S = 10.0
 _POLLED_S = 1.0
-"""The time after its last call of ``acquire`` in which an owner waits for the slot."""
+"""The time after its last call of ``request`` or ``acquire`` in which an owner waits."""
+
+_START_S = 5.0
+"""The usual time (s) from the slot to the first results of a query."""
 
 _Rank = tuple[int, int]
 """The urgency of a start; the waiting start with the greatest rank gets the slot next."""
@@ -45,6 +49,25 @@ class StartSlot:
         self._lock = threading.Lock()
         self._owner: object | None = None
         self._expires_at = 0.0
+        self._taken_at = -math.inf
+
+    @property
+    def is_start_recent(self) -> bool:
+        """Whether a query has started so recently that its first results may be missing."""
+        return time.monotonic() < self._taken_at + _START_S
+
+    def request(self, owner: object, fragment: Fragment) -> None:
+        """Let ``owner`` wait for the slot with the rank of its first query, before ``acquire``.
+
+        So a start of less rank that is prepared sooner does not take the slot first.
+        """
+        with self._lock:
+            self._waiting[owner] = _rank_of(fragment, is_handover=False), time.monotonic()
+
+    def withdraw(self, owner: object) -> None:
+        """Let ``owner`` no longer wait for the slot, since its query cannot start now."""
+        with self._lock:
+            self._waiting.pop(owner, None)
 
     def acquire(self, owner: object, fragment: Fragment, *, for_handover: bool = False) -> bool:
         """Take the slot for 10 s unless another owner has the slot, or one of greater rank waits.
@@ -95,5 +118,5 @@ class StartSlot:
         now = time.monotonic()
         if self._owner not in (None, owner) and now < self._expires_at:
             return False
-        self._owner, self._expires_at = owner, now + _TIMEOUT_S
+        self._owner, self._taken_at, self._expires_at = owner, now, now + _TIMEOUT_S
         return True

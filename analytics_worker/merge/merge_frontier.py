@@ -127,11 +127,18 @@ class MergeFrontier:
         """Return the tick (ms) to close after ``promise``, when panes up to ``frontier`` (ms) are
         read.
         """
+        reached = self.reached(frontier, promise)
+        return reached if reached > promise else promise // self._grain * self._grain + self._grain
+
+    def reached(self, frontier: int, promise: int) -> int:
+        """Return the last tick (ms) that can be closed together with ``promise``, when panes up to
+        ``frontier`` (ms) are read.
+        """
         reached = max(frontier, 0) // self._grain * self._grain
         if promise > 0:
             # A long gap is closed in steps: the results of each have to fit into a request.
             reached = min(reached, promise + _MAX_TICKS * self._grain)
-        return reached if reached > promise else promise // self._grain * self._grain + self._grain
+        return max(reached, promise)
 
     def decide(
         self,

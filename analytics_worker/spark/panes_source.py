@@ -89,8 +89,9 @@ class PanesStreamReader(DataSourceStreamReader):
     """Reads the panes of all sites; a micro-batch starts when all panes up to a promised tick have
     arrived.
 
-    As in the source of points, a micro-batch promises the tick at which the next micro-batch closes
-    windows (docs/adr/0002).
+    As in the source of points, a micro-batch promises a tick at which the next micro-batch closes
+    windows (docs/adr/0002). It closes all windows whose panes have arrived: no watermark of Spark
+    limits a merge.
     """
 
     def __init__(self, options: PanesOptions) -> None:
@@ -124,6 +125,7 @@ class PanesStreamReader(DataSourceStreamReader):
         frontier = watcher.frontier(progress, promise)
         if frontier < promise:
             return start
+        closed = watcher.merge.reached(frontier, promise)
         # A site that has left may have rows that cannot be read before it is back.
         unreadable = watcher.unreachable & set(watcher.absent(promise))
         return {
@@ -134,8 +136,8 @@ class PanesStreamReader(DataSourceStreamReader):
                 for site, one in progress.items()
             },
             "frontier": frontier,
-            "promise": watcher.merge.next_promise(frontier, promise),
-            "closed": promise,
+            "promise": watcher.merge.next_promise(frontier, closed),
+            "closed": closed,
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[PaneRange]:

@@ -5,11 +5,13 @@ import re
 import shutil
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from analytics.plan.fragments import Fragment, StreamLocation
@@ -101,7 +103,7 @@ class FragmentQuery:
         newest = self._query._jsq.lastProgress()
         if newest is None or newest.batchId() <= self._last_batch:
             return
-        for progress in self._query.recentProgress:
+        for progress in self._new_updates():
             if progress.batchId <= self._last_batch:
                 continue
             self._last_batch = progress.batchId
@@ -120,6 +122,15 @@ class FragmentQuery:
         self.counts += Counts(
             cpu_s=usage.cpu_s - before.cpu_s, rows_read=usage.rows_read - before.rows_read
         )
+
+    def _new_updates(self) -> list[StreamingQueryProgress]:
+        """Return Spark's updates since the last observation, the oldest first.
+
+        Spark retains more updates, and each conversion from Java takes CPU time.
+        """
+        newest_first = reversed(self._query._jsq.recentProgress())
+        new = takewhile(lambda update: update.batchId() > self._last_batch, newest_first)
+        return [StreamingQueryProgress.fromJson(json.loads(each.json())) for each in new][::-1]
 
     def read_to(self, frontier: int | None = None) -> Any:
         """Return the source's position (``next``) after the newest micro-batch.

@@ -69,9 +69,10 @@ class SiteWatcher:
     def progress(self, wait_s: float, promise: int) -> dict[str, SiteProgress]:
         """Return a dict: site -> the progress of the site's panes.
 
-        Waits until all sites have reached the promised tick (ms), at most for ``wait_s``. Raises
-        the error of a site whose stream cannot be read.
+        Waits until all present sites have reached the promised tick (ms), at most for ``wait_s``.
+        Raises the error of a site whose stream cannot be read.
         """
+        absent = self.absent(promise)
         deadline = time.monotonic() + wait_s
         while True:
             progress = {site: one.progress for site, one in self._listeners.items()}
@@ -79,7 +80,8 @@ class SiteWatcher:
                 if listener.error is not None:
                     raise listener.error  # the query is started again, from an earlier position
             left = deadline - time.monotonic()
-            if left <= 0 or min(one.frontier for one in progress.values()) >= promise:
+            present = (one.frontier for site, one in progress.items() if site not in absent)
+            if left <= 0 or min(present, default=-1) >= promise:
                 return progress
             self._changed.wait(left)
             self._changed.clear()

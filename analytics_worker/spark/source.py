@@ -43,7 +43,9 @@ FRONTIER = pa.field("frontier", pa.timestamp("us", tz="UTC"))
 BATCHED_WITH_FRONTIER = BATCHED.append(FRONTIER)
 
 _MAX_ROWS = 200_000
-_MAX_WAIT_S = 0.25
+_MAX_WAIT_S = 0.5
+"""The longest pause (s) between two requests for the frontier; the end of a query waits for it."""
+
 _PROMISE_MS = 5000
 """The longest time (ms) between a promise and the promised tick, since even a small batch is
 expensive.

@@ -38,7 +38,8 @@ _NO_SETTINGS: SchedulerSettings = {}
 class PlacementDriver:
     """Requests placements of jobs; ``outcome`` contains the decision in force.
 
-    ``reasons``: (job, task) -> what the newest decision improves by moving the task.
+    ``reasons``: (job, task) -> what the newest decision improves by moving the task, after
+    ``explain``.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class PlacementDriver:
         """Job id -> when (ms) a task of the job was last moved."""
         self.outcome = Outcome(Decision(Placement()), {})
         self.reasons: Mapping[tuple[str, str], str] = {}
+        self._unexplained: tuple[Sequence[Job], Fog, Placement, Placement] | None = None
+        """The jobs, the fog, and the placements before and after moves without reasons so far."""
 
     async def place(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> NodesByJob:
         """Return the placement of the jobs: job id -> task -> node.
@@ -78,15 +81,20 @@ class PlacementDriver:
         problems = self.outcome.problems
         self._failed.record(problems, suspended, jobs, fog, before, self._clock())
         placement = nodes_by_job(self.outcome.decision.placement)
-        moved, self.reasons = _moved_jobs(current, placement), {}
+        moved = _moved_jobs(current, placement)
         for job in moved:
             self._moved_at[job] = now
         self._decided_at = now
         self._decided = self._with_stays(jobs, now), fog_state
-        if moved:
-            after = self.outcome.decision.placement
-            self.reasons = await asyncio.to_thread(reasons_of_moves, jobs, fog, before, after)
+        after = self.outcome.decision.placement
+        self.reasons, self._unexplained = {}, (jobs, fog, before, after) if moved else None
         return placement
+
+    async def explain(self) -> None:
+        """Determine ``reasons``; no move waits for this."""
+        if self._unexplained is not None:
+            self.reasons = await asyncio.to_thread(reasons_of_moves, *self._unexplained)
+            self._unexplained = None
 
     async def preview(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> Outcome:
         """Return the decision that would be made about the jobs, without putting it in force.

@@ -9,6 +9,7 @@ import pytest
 
 from analytics.client.enabler import EnablerClient
 from analytics.plan.fragments import StreamLocation, Whole
+from analytics_enabler.execution.status import ExecutionStatus
 from analytics_enabler.main import create_app
 from analytics_enabler.settings import EnablerSettings
 from ignite_server.ports import free_ports
@@ -84,6 +85,17 @@ def test_insight_waits_for_worker_with_its_operator(
     install_example_operators(tmp_path, monkeypatch)
     deployment_id = enabler.submit("a = COMPUTE trimmed_mean(x, 2 s) EVERY 1 s").deployment_id
     eventually(lambda: worker.insights == {f"{deployment_id}/a/1"}, timeout=60)
+
+
+def test_worker_receives_its_fragments_before_their_states_are_recorded(
+    enabler: EnablerClient, worker: SparkWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("no state can be recorded")
+
+    monkeypatch.setattr(ExecutionStatus, "observe", fail)
+    enabler.submit(NOW)
+    eventually(lambda: worker.fragments)
 
 
 def test_error_names_the_silent_worker_and_then_the_site_without_worker(

@@ -168,11 +168,12 @@ def running_scene(
     has_memory: Callable[[], bool] = lambda: True,
     memory_patience_s: float = 60.0,
     slot: StartSlot | None = None,
+    fragment: Partial = FIRST,
     *,
     answers: bool = True,
     is_silent: bool = False,
 ) -> Iterator[RunnerScene]:
-    """Start a runner of ``FIRST`` for the ``with``; ``slot``: the slot that runners share.
+    """Start a runner of ``fragment`` for the ``with``; ``slot``: the slot that runners share.
 
     ``answers``, ``is_silent``: whether the agent describes streams, as in ``FakeAgent``.
     """
@@ -182,7 +183,7 @@ def running_scene(
         fake_agent.answers.clear()
     library, agent = cast("StreamingLibrary", fake_library), cast("AgentClient", fake_agent)
     slot = slot or StartSlot(has_memory, memory_patience_s)
-    runner = FragmentRunner(library, agent, FIRST, slot)
+    runner = FragmentRunner(library, agent, fragment, slot)
     runner.start()
     try:
         yield RunnerScene(fake_library, fake_agent, runner)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from analytics_worker.lifecycle import query_stops, runner, runner_state
+from analytics_worker.lifecycle import query_stops, runner, runner_state, start_slot
 from analytics_worker.lifecycle.runner_state import (
     Accept,
     LoadStatus,
@@ -104,6 +104,19 @@ def test_silent_site_delays_the_start_of_no_other_fragment() -> None:
         silent.agent.answers.set()
         eventually(lambda: silent.runner.status().error, what="the failed start is reported")
         run_first_query(silent)
+
+
+def test_urgent_fragment_with_a_silent_site_delays_the_start_of_no_other_fragment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(start_slot, "_POLLED_S", 60.0)
+    slot, urgent = StartSlot(lambda: True), msgspec.structs.replace(FIRST, salience=5)
+    with (
+        running_scene(slot=slot, fragment=urgent, is_silent=True) as silent,
+        running_scene(slot=slot) as other,
+    ):
+        run_first_query(other)
+        assert silent.state() is RunnerState.WAITING
 
 
 def test_query_starts_soon_after_a_silent_site_answers_however_often_it_did_not(

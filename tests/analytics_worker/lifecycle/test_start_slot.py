@@ -4,11 +4,10 @@ from itertools import permutations
 
 import pytest
 
-from analytics.plan.fragments import Fragment, StreamLocation, Whole
-from analytics.plan.nodes import Plan
+from analytics.plan.fragments import Fragment
 from analytics_worker.lifecycle import start_slot
 from analytics_worker.lifecycle.start_slot import StartSlot
-from tests.analytics_worker.lifecycle.fragments import partial
+from tests.analytics_worker.lifecycle.fragments import partial, whole
 
 
 class Owner:
@@ -20,13 +19,6 @@ class Owner:
 
     def acquires(self, slot: StartSlot) -> bool:
         return slot.acquire(self, self.fragment, for_handover=self.for_handover)
-
-
-def whole(salience: int = 0) -> Whole:
-    location = StreamLocation("n1", "results")
-    plan = Plan(insights=(), windows=(), panes=())
-    return Whole(id="w", source=StreamLocation("n1", "raw"), target=location, plan=plan,
-                 salience=salience)  # fmt: skip
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))
@@ -56,3 +48,19 @@ def test_owner_that_asks_no_more_delays_nobody(monkeypatch: pytest.MonkeyPatch) 
     assert not other.acquires(slot)
     monkeypatch.setattr(start_slot, "_POLLED_S", 1e-9)
     assert other.acquires(slot)
+
+
+def test_start_that_is_prepared_first_leaves_the_slot_to_a_requested_one_of_greater_rank() -> None:
+    slot, panes, results = StartSlot(lambda: True), Owner(partial("p")), Owner(whole())
+    slot.request(results, results.fragment)
+    assert not panes.acquires(slot)
+    assert results.acquires(slot)
+    slot.release(results)
+    assert panes.acquires(slot)
+
+
+def test_withdrawn_request_delays_nobody() -> None:
+    slot, panes, results = StartSlot(lambda: True), Owner(partial("p")), Owner(whole())
+    slot.request(results, results.fragment)
+    slot.withdraw(results)
+    assert panes.acquires(slot)

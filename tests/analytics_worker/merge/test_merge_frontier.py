@@ -316,7 +316,9 @@ def test_tick_is_closed_without_a_site_only_if_it_is_missing_by_decision(
                 frontiers[site] = int(now * 1000) // GRAIN * GRAIN
         reached = scene.at(now, promise, **frontiers)
         while reached >= promise:
-            without = {site for site, frontier in frontiers.items() if frontier < promise}
-            assert without <= set(scene.presence.missing(promise))
-            promise = scene.merge.next_promise(min(reached, promise), promise)
+            closed = scene.merge.reached(reached, promise)
+            for tick in range(promise, closed + 1, GRAIN):
+                without = {site for site, frontier in frontiers.items() if frontier < tick}
+                assert without <= set(scene.presence.missing(tick))
+            promise = scene.merge.next_promise(reached, closed)
             reached = scene.at(now, promise, **frontiers)

@@ -136,3 +136,38 @@ def test_rows_of_a_lost_site_are_read_when_it_answers_again(
     start = {"next": {"edge": 4, "cloud": 5}, "frontier": 5000, "promise": 6000, "closed": 5000}
     end = reader.latestOffset(start, None)
     assert (end["next"], end["closed"]) == ({"edge": read_to, "cloud": 7}, 6000)
+
+
+class PresentSite:
+    """A watcher of one site, whose panes up to ``reached`` (ms) have arrived."""
+
+    merge = MergeFrontier(1000, 5000, 5500)
+    unreachable: frozenset[str] = frozenset()
+
+    def __init__(self, reached: int) -> None:
+        self.reached = reached
+
+    def progress(self, wait_s: float, promise: int) -> dict[str, SiteProgress]:
+        """Return the progress of the site."""
+        return {"edge": SiteProgress(9, self.reached)}
+
+    def frontier(self, progress: Mapping[str, SiteProgress], promise: int) -> int:
+        """Return the frontier of the site."""
+        return self.reached
+
+    def absent(self, promise: int) -> tuple[str, ...]:
+        """Return no site."""
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("reached", "closed", "promise"),
+    [(5900, 5000, 6000), (8200, 8000, 9000), (100_000, 65_000, 100_000)],
+)
+def test_first_micro_batch_closes_all_windows_whose_panes_have_arrived(
+    reached: int, closed: int, promise: int
+) -> None:
+    reader = PanesStreamReader(OPTIONS)
+    reader._watcher = cast("SiteWatcher", PresentSite(reached))
+    end = reader.latestOffset(reader.initialOffset(), None)
+    assert (end["next"], end["closed"], end["promise"]) == ({"edge": 9}, closed, promise)

@@ -46,3 +46,7 @@ def test_failed_query_prints_no_stack_trace(tmp_path: Path) -> None:
 def test_session_is_warmed_up_by_a_thread_that_did_not_start_it(spark: SparkSession) -> None:
     with ThreadPoolExecutor(1) as other:
         other.submit(warm_up, spark).result()
+
+
+def test_session_has_short_texts_of_the_plans_of_micro_batches(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.ui.explainMode") == "simple"

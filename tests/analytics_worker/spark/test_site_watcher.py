@@ -1,9 +1,10 @@
 """The watcher of a merge's sites while the site with the decisions does not answer."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
@@ -170,3 +171,13 @@ def test_sites_do_not_leave_because_the_decisions_were_read_late(
     agent.read_s = 6.0
     watcher.frontier(BEHIND, PROMISE)
     assert not watcher.merge.decide(BEHIND, watcher.presence, PROMISE, round(agent.now * 1000))
+
+
+def test_watcher_waits_for_present_sites_only(agent: FakeAgent, watcher: SiteWatcher) -> None:
+    agent.decisions = (SiteDecision(5000, "b", Left()),)
+    listeners = {site: SimpleNamespace(progress=one, error=None) for site, one in BEHIND.items()}
+    watcher._listeners = cast("Any", listeners)
+    watcher.frontier(BEHIND, PROMISE)
+    began = time.monotonic()
+    assert watcher.progress(10.0, PROMISE) == BEHIND
+    assert time.monotonic() < began + 5.0

@@ -265,6 +265,17 @@ async def test_driver_decides_again_when_capacity_changes_but_not_for_noise() ->
 
 
 @pytest.mark.usefixtures("processes")
+async def test_driver_explains_moves_after_it_has_placed_the_tasks() -> None:
+    placement_driver = PlacementDriver(Now())
+    fog = build.fog(build.node("a", cores_free=0.25), build.node("b"))
+    jobs = [build.job("q", build.task("t"))]
+    assert await placement_driver.place(jobs, fog, {"q": {"t": "a"}}) == {"q": {"t": "b"}}
+    assert placement_driver.reasons == {}
+    await placement_driver.explain()
+    assert "a lacks capacity" in placement_driver.reasons["q", "t"]
+
+
+@pytest.mark.usefixtures("processes")
 async def test_driver_passes_settings_to_scheduler() -> None:
     placement_driver = PlacementDriver(Now(), {"latency": {"margin": "wide"}})
     jobs = [build.over_sites("q", scheduler="latency")]

@@ -1,0 +1,54 @@
+"""What the start of a runner's query means for the other queries of the worker."""
+
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+
+from analytics_worker.late_data.corrector import Corrector
+from analytics_worker.lifecycle import start_slot
+from analytics_worker.lifecycle.runner import FragmentRunner
+from analytics_worker.lifecycle.silence import SilenceMonitor
+from analytics_worker.lifecycle.start_slot import StartSlot
+from analytics_worker.query_lease import QueryLease
+from analytics_worker.streaming_library import StreamingLibrary
+from mistbow.client.agent import AgentClient
+from tests.analytics_worker.lifecycle.fragments import whole
+from tests.analytics_worker.lifecycle.runner_scene import (
+    FIRST,
+    FakeAgent,
+    FakeLibrary,
+    FakeQuery,
+    running_scene,
+)
+
+
+class Owner:
+    """A further owner of the start slot."""
+
+
+def test_started_runner_has_its_rank_before_its_sites_have_answered() -> None:
+    slot, urgent = StartSlot(lambda: True), msgspec.structs.replace(FIRST, salience=5)
+    with running_scene(slot=slot, fragment=urgent, answers=False):
+        assert not slot.acquire(Owner(), FIRST)
+
+
+def test_corrections_wait_while_a_query_of_the_worker_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    slot, fragment = StartSlot(lambda: True), whole()
+    library, agent = cast("StreamingLibrary", FakeLibrary()), cast("AgentClient", FakeAgent())
+    correcting = FragmentRunner(library, agent, fragment, slot)
+    lease = QueryLease.create(agent.url, fragment.target, tmp_path)
+    query = FakeQuery(fragment, lease)
+    correcting._progress = correcting._progress.with_queries(query, None)
+    corrected: list[int] = []
+    monkeypatch.setattr(Corrector, "step", lambda _, frontier: corrected.append(frontier))
+    monkeypatch.setattr(SilenceMonitor, "check", lambda *_: None)
+    assert slot.acquire(Owner(), FIRST)
+    correcting._correct()
+    assert not corrected
+    monkeypatch.setattr(start_slot, "_START_S", 0.0)
+    correcting._correct()
+    assert corrected == [0]
