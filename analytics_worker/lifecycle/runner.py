@@ -58,6 +58,9 @@ _OUTDATED_PATIENCE_S = 60.0
 
 _MIN_CORRECTION_PAUSE_S = 1.0
 _MAX_CORRECTION_PAUSE_S = 10.0
+_MAX_CORRECTION_WAIT_S = 30.0
+"""The time (s) after its last correction for which a fragment lets starts of queries go first."""
+
 _FAILURES_REPORTED = 3
 """The number of consecutive failures after which a fragment is reported as failed."""
 
@@ -80,6 +83,7 @@ class FragmentRunner:
         self._load = LoadStatus()
         self._is_shed = False
         self._retry_at = 0.0
+        self._corrected_at = time.monotonic()
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
         self._abandon_at = 0.0
         self._trial = Trial(0, 0.0)
@@ -200,12 +204,13 @@ class FragmentRunner:
 
     def _correct(self) -> float:
         """Correct the results at complete ticks; return the pause (s) until the next correction."""
-        if self._slot.is_start_recent:
-            return _MIN_CORRECTION_PAUSE_S  # first results are more urgent
         progress = self._progress
         if progress.active is None or isinstance(progress.accepted.fragment, Partial):
             return _MIN_CORRECTION_PAUSE_S
         began = time.monotonic()
+        if self._slot.is_start_recent and began < self._corrected_at + _MAX_CORRECTION_WAIT_S:
+            return _MIN_CORRECTION_PAUSE_S  # first results are more urgent
+        self._corrected_at = began
         self._library.adopt_thread()
         self._library.set_salience(None)
         with suppress(FencedError):  # the runner notices it too

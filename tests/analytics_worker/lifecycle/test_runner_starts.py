@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from analytics_worker.late_data.corrector import Corrector
-from analytics_worker.lifecycle import start_slot
+from analytics_worker.lifecycle import runner, start_slot
 from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.silence import SilenceMonitor
 from analytics_worker.lifecycle.start_slot import StartSlot
@@ -34,21 +34,42 @@ def test_started_runner_has_its_rank_before_its_sites_have_answered() -> None:
         assert not slot.acquire(Owner(), FIRST)
 
 
-def test_corrections_wait_while_a_query_of_the_worker_starts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    slot, fragment = StartSlot(lambda: True), whole()
-    library, agent = cast("StreamingLibrary", FakeLibrary()), cast("AgentClient", FakeAgent())
-    correcting = FragmentRunner(library, agent, fragment, slot)
-    lease = QueryLease.create(agent.url, fragment.target, tmp_path)
-    query = FakeQuery(fragment, lease)
-    correcting._progress = correcting._progress.with_queries(query, None)
+def _corrections(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the frontiers of the corrections from now on, which only record them."""
     corrected: list[int] = []
     monkeypatch.setattr(Corrector, "step", lambda _, frontier: corrected.append(frontier))
     monkeypatch.setattr(SilenceMonitor, "check", lambda *_: None)
+    return corrected
+
+
+def _running_fragment(slot: StartSlot, folder: Path) -> FragmentRunner:
+    fragment = whole()
+    library, agent = cast("StreamingLibrary", FakeLibrary()), cast("AgentClient", FakeAgent())
+    running = FragmentRunner(library, agent, fragment, slot)
+    query = FakeQuery(fragment, QueryLease.create(agent.url, fragment.target, folder))
+    running._progress = running._progress.with_queries(query, None)
+    return running
+
+
+def test_corrections_wait_while_a_query_of_the_worker_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    slot, corrected = StartSlot(lambda: True), _corrections(monkeypatch)
+    correcting = _running_fragment(slot, tmp_path)
     assert slot.acquire(Owner(), FIRST)
     correcting._correct()
     assert not corrected
     monkeypatch.setattr(start_slot, "_START_S", 0.0)
+    correcting._correct()
+    assert corrected == [0]
+
+
+def test_corrections_wait_for_starts_for_a_limited_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    slot, corrected = StartSlot(lambda: True), _corrections(monkeypatch)
+    correcting = _running_fragment(slot, tmp_path)
+    assert slot.acquire(Owner(), FIRST)
+    monkeypatch.setattr(runner, "_MAX_CORRECTION_WAIT_S", 0.0)
     correcting._correct()
     assert corrected == [0]
