@@ -1,6 +1,6 @@
 """``fair``: spreads the load evenly and ignores the network (the specification, 4.2.4)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from analytics_enabler.scheduling.builtin.branch_and_bound import search
 from analytics_enabler.scheduling.builtin.capacity import FreeCapacity, refusals
@@ -22,6 +22,12 @@ _MIN_GAIN = 0.1
 
 A task moves only if the load of its node is greater, by more than this value, than the load of the
 other node would be after the move.
+"""
+
+_START_LOAD = _MIN_GAIN
+"""The load of a start, by which the tasks of a lost node are spread over several nodes.
+
+A greater value would be undone by moves.
 """
 
 _MAX_OPTIONS = 200
@@ -64,8 +70,9 @@ def spread(jobs: Sequence[Job], fog: Fog, current: Placement) -> dict[str, NodeB
     free = FreeCapacity(fog)
     prioritized = by_priority(jobs, current)
     nodes = {job.id: retain_running(job, fog, current, free) for job in prioritized}
+    starting: set[str] = set()
     for job in prioritized:
-        if not _place_missing(job, fog, nodes[job.id], free):
+        if not _place_missing(job, fog, current, nodes[job.id], free, starting):
             _release(job, nodes[job.id], free)
         if len(nodes[job.id]) < len(job.tasks):
             nodes[job.id] = _place_more(job, fog, nodes[job.id], free)
@@ -90,15 +97,29 @@ def retain_running(job: Job, fog: Fog, current: Placement, free: FreeCapacity) -
     return retained
 
 
-def _place_missing(job: Job, fog: Fog, nodes: NodeByTask, free: FreeCapacity) -> bool:
-    """Place the tasks of a job that are not in ``nodes``; return whether the job can run."""
+def _place_missing(
+    job: Job,
+    fog: Fog,
+    current: Placement,
+    nodes: NodeByTask,
+    free: FreeCapacity,
+    starting: set[str],
+) -> bool:
+    """Place the tasks of a job that are not in ``nodes``; return whether the job can run.
+
+    ``starting``: the nodes on which tasks start that ran elsewhere; more of these nodes are added.
+    """
     # Pinned tasks have the fewest nodes to choose from, so they go first; then the largest.
     missing = [task for task in job.in_order if task.id not in nodes]
     for task in sorted(missing, key=lambda t: (t.pinned is None, -t.cores, -t.memory_mb, t.id)):
         fitting = [node for node in eligible_nodes(task, fog) if free.shortage(task, node) is None]
         if fitting:
-            nodes[task.id] = _least_loaded(nearest_nodes(task, fitting, fog), task, free)
+            nearest = nearest_nodes(task, fitting, fog)
+            has_run = (job.id, task.id) in current.by_task
+            nodes[task.id] = _least_loaded(nearest, task, free, starting if has_run else ())
             free.allocate(task, nodes[task.id])
+            if has_run:
+                starting.add(nodes[task.id])
         elif task.pinned is None:
             return False
     return not reads_no_data(job, nodes)
@@ -154,5 +175,10 @@ def _move(task: Task, fog: Fog, nodes: NodeByTask, free: FreeCapacity) -> bool:
     return True
 
 
-def _least_loaded(nodes: Sequence[str], task: Task, free: FreeCapacity) -> str:
-    return min(nodes, key=lambda node: (free.cost(node, task), node))
+def _least_loaded(
+    nodes: Sequence[str], task: Task, free: FreeCapacity, starting: Collection[str] = ()
+) -> str:
+    def cost(node: str) -> float:
+        return free.cost(node, task) + (_START_LOAD if node in starting else 0)
+
+    return min(nodes, key=lambda node: (cost(node), node))

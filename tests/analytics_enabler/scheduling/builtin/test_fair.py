@@ -43,6 +43,15 @@ def test_lost_node_moves_only_its_tasks() -> None:
     assert nodes(decide(fog, job, current=before)) == {"t0": "a", "t1": "b", "t2": "b", "t3": "a"}
 
 
+def test_tasks_of_a_lost_node_start_on_several_nodes() -> None:
+    job = build.job("q", *(build.task(f"t{number}", cores=0.1) for number in range(4)))
+    before = build.placed(q_t0="lost", q_t1="lost", q_t2="a", q_t3="a")
+    # Both nodes have room, and a is slightly fuller than b.
+    fog = build.fog(build.node("a", memory_mb=1e5), build.node("b", memory_mb=1e5))
+    after = nodes(decide(fog, job, current=before))
+    assert after == {"t0": "b", "t1": "a", "t2": "a", "t3": "a"}
+
+
 def test_new_node_receives_tasks_but_small_gain_moves_none() -> None:
     job = build.job("q", *FOUR)
     all_on_a = build.placed(q_t0="a", q_t1="a", q_t2="a", q_t3="a")
