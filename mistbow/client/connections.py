@@ -8,15 +8,24 @@ import asyncio
 import ssl
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
 import httpcore
 import httpx
 
+from mistbow.client.answer_time import AnswerTime
 from mistbow.name_resolver import NAMES, NameResolver
 
 _NEXT_ADDRESS_S = 0.25
 """The pause before a connection to the next address of a name is attempted too (RFC 8305)."""
+
+_PART_BYTES = 16 * 2**10
+"""The size of the parts in which a timed connection sends a request."""
+
+_answer_time: ContextVar[AnswerTime | None] = ContextVar("answer_time", default=None)
 
 _Options = Iterable[httpcore.SOCKET_OPTION] | None
 _Connect = Callable[[str], Awaitable[httpcore.AsyncNetworkStream]]
@@ -34,6 +43,20 @@ def async_transport(
 ) -> httpx.AsyncHTTPTransport:
     """Return a transport for ``httpx.AsyncClient``; see ``transport``."""
     return _AsyncTransport(tls, limits, names)
+
+
+@contextmanager
+def answered_within(limit: AnswerTime) -> Iterator[None]:
+    """Limit the waits of this thread for services, on connections of ``transport``, to a time.
+
+    Raises ``UnavailableError`` if time is up.
+    """
+    token = _answer_time.set(limit)
+    try:
+        with limit.report():
+            yield
+    finally:
+        _answer_time.reset(token)
 
 
 class _Transport(httpx.HTTPTransport):
@@ -78,11 +101,64 @@ class _Backend(httpcore.NetworkBackend):
         failure: Exception | None = None
         for address in self._names.resolve(host, timeout):
             try:
-                return self._tcp.connect_tcp(address, port, timeout, local_address, socket_options)
+                return _TimedStream(
+                    self._tcp.connect_tcp(address, port, timeout, local_address, socket_options)
+                )
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         assert failure is not None  # noqa: S101 - there is at least one address
         raise failure
+
+
+class _TimedStream(httpcore.NetworkStream):
+    """A connection whose waits count for the time of ``answered_within``."""
+
+    def __init__(self, stream: httpcore.NetworkStream) -> None:
+        self._stream = stream
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if (limit := _answer_time.get()) is None:
+            return self._stream.read(max_bytes, timeout)
+        with _wait(limit, timeout) as wait_s:
+            part = self._stream.read(max_bytes, wait_s)
+        limit.add(len(part))
+        return part
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if (limit := _answer_time.get()) is None:
+            self._stream.write(buffer, timeout)
+            return
+        for begin in range(0, len(buffer), _PART_BYTES):
+            with _wait(limit, timeout) as wait_s:
+                self._stream.write(buffer[begin : begin + _PART_BYTES], wait_s)
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore.NetworkStream:
+        return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+@contextmanager
+def _wait(limit: AnswerTime, timeout: float | None) -> Iterator[float]:
+    with limit.count() as left:
+        if left == 0:  # To a socket, 0 means not to wait, instead of a timeout.
+            raise TimeoutError
+        if timeout is not None and timeout < left:
+            yield timeout
+            return
+        try:
+            yield left
+        except httpcore.TimeoutException as error:
+            raise TimeoutError from error
 
 
 class _AsyncBackend(httpcore.AsyncNetworkBackend):
