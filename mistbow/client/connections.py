@@ -18,6 +18,7 @@ import httpx
 
 from mistbow.client.answer_time import AnswerTime
 from mistbow.name_resolver import NAMES, NameResolver
+from mistbow.tls import ReloadedContext
 
 _NEXT_ADDRESS_S = 0.25
 """The pause before a connection to the next address of a name is attempted too (RFC 8305)."""
@@ -178,13 +179,45 @@ class _AsyncBackend(httpcore.AsyncNetworkBackend):
         begun_at = time.monotonic()
         addresses = await self._names.resolve_async(host, timeout)
 
-        def connect(address: str) -> Awaitable[httpcore.AsyncNetworkStream]:
+        async def connect(address: str) -> httpcore.AsyncNetworkStream:
             left = None if timeout is None else max(0.0, begun_at + timeout - time.monotonic())
-            return self._tcp.connect_tcp(address, port, left, local_address, socket_options)
+            stream = await self._tcp.connect_tcp(address, port, left, local_address, socket_options)
+            return _AsyncStream(stream)
 
         if len(addresses) == 1:
             return await connect(addresses[0])
         return await _connect_first(addresses, connect)
+
+
+class _AsyncStream(httpcore.AsyncNetworkStream):
+    """A connection whose TLS begins without a thread, for which it would wait during long reads.
+
+    AnyIO uses a thread for each subclass of ``ssl.SSLContext``.
+    """
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+        self._stream = stream
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return await self._stream.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        tls = ssl_context.fresh() if isinstance(ssl_context, ReloadedContext) else ssl_context
+        return await self._stream.start_tls(tls, server_hostname, timeout)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
 
 
 async def _connect_first(
