@@ -70,17 +70,18 @@ class ReloadedContext(ssl.SSLContext):
 
     def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
         """Begin a connection in memory; see ``ssl.SSLContext.wrap_bio``."""
-        return self._fresh().wrap_bio(*args, **options)
+        return self.fresh().wrap_bio(*args, **options)
 
     def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
         """Begin a connection of a socket; see ``ssl.SSLContext.wrap_socket``."""
-        return self._fresh().wrap_socket(*args, **options)
+        return self.fresh().wrap_socket(*args, **options)
 
     def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
         """Set the protocols that connections offer; see ``ssl.SSLContext.set_alpn_protocols``."""
         self._protocols = list(alpn_protocols)
 
-    def _fresh(self) -> ssl.SSLContext:
+    def fresh(self) -> ssl.SSLContext:
+        """Return a context of the library, with the present files."""
         stamps = _stamps(self._files.all)
         if stamps != self._stamps:
             self._stamps = stamps

@@ -60,7 +60,7 @@ def sessions_router(
             session_id,
             max_age=SESSION_S,
             path="/",
-            secure=request.url.scheme == "https",
+            secure=_is_encrypted(request),
             httponly=True,
             samesite="strict",
         )
@@ -78,6 +78,17 @@ def sessions_router(
         """End the session of the cookie; without a session, nothing changes."""
         if SESSION in request.scope:
             sessions.end(request.scope[SESSION])
-        response.delete_cookie(cookie_name(request.scope), path="/", samesite="strict")
+        response.delete_cookie(
+            cookie_name(request.scope), path="/", secure=_is_encrypted(request), samesite="strict"
+        )
 
     return router
+
+
+def _is_encrypted(request: Request) -> bool:
+    """Return whether the browser uses TLS, to this service or to a proxy in front of it.
+
+    Browsers send an ``Origin`` with each POST and DELETE; its scheme is that of the page.
+    """
+    origin = request.headers.get("origin", "")
+    return request.url.scheme == "https" or origin.startswith("https://")

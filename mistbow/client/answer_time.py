@@ -5,7 +5,9 @@ could hold a request without end.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import contextmanager
+from time import monotonic
 from typing import TypeVar, cast
 
 import httpx
@@ -52,16 +54,28 @@ class AnswerTime:
 
     async def wait(self, answer: Awaitable[T]) -> T:
         """Wait for an answer or for a part of it; raises ``UnavailableError`` if time is up."""
-        began = asyncio.get_running_loop().time()
-        try:
-            async with asyncio.timeout(max(0.0, self._left)):
+        with self.report(), self.count() as left:
+            async with asyncio.timeout(left):
                 return await answer
+
+    @contextmanager
+    def report(self) -> Iterator[None]:
+        """Raise a ``TimeoutError`` of the ``with`` block as ``UnavailableError``."""
+        try:
+            yield
         except TimeoutError as error:
             raise UnavailableError(
                 f"{self._service} answers too slowly", hint="Try again later."
             ) from error
+
+    @contextmanager
+    def count(self) -> Iterator[float]:
+        """Count the ``with`` block as a wait for the service; yield its maximum duration (s)."""
+        began = monotonic()
+        try:
+            yield max(0.0, self._left)
         finally:
-            waited = asyncio.get_running_loop().time() - began
+            waited = monotonic() - began
             self._left -= waited
             self._max -= waited
 

@@ -23,7 +23,7 @@ import stamina
 
 from mistbow.client.answer_time import AnswerTime, read_within
 from mistbow.client.bounded_answers import IN_PARTS
-from mistbow.client.connections import async_transport, transport
+from mistbow.client.connections import answered_within, async_transport, transport
 from mistbow.client.credentials import UnverifiedServiceError
 from mistbow.errors import MistbowError, UnavailableError, from_body
 from mistbow.loopback import is_loopback_url
@@ -41,6 +41,11 @@ _PROOF_S = 3.0
 
 _TIMEOUT = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S)
 _RETRIED_STATUSES = (429, 503)
+_TIMEOUTS = (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout)
+"""The causes of failures after which a call is not sent again: it would take as long again.
+
+A connection that is not established in time is attempted again.
+"""
 _MAX_IDLE_CONNECTIONS = 50
 
 MAX_CONNECTIONS = 200
@@ -211,9 +216,16 @@ def _checked(response: httpx.Response) -> httpx.Response:
 
 
 def _is_retried(error: Exception) -> bool:
-    # An answer that is too slow is not requested again, as it would take as long again.
-    is_slow = isinstance(error.__cause__, TimeoutError)
-    return isinstance(error, MistbowError) and error.status in _RETRIED_STATUSES and not is_slow
+    if isinstance(error.__cause__, _TIMEOUTS):
+        return False
+    return isinstance(error, MistbowError) and error.status in _RETRIED_STATUSES
+
+
+def _answer_time(url: str, call: Call[Any], request: httpx.Request) -> AnswerTime:
+    # _ANSWER_S twice: before, the request may wait for a connection. _PROOF_S twice: a service
+    # of an earlier version refuses the identity, and takes the token.
+    seconds = _CONNECT_S + 2 * _PROOF_S + 2 * _ANSWER_S + call.wait_s
+    return AnswerTime(url, seconds, _ANSWER_S, size=len(request.content))
 
 
 class Transport:
@@ -246,16 +258,22 @@ class Transport:
     def send(self, call: Call[T]) -> T:
         """Return the service's answer; raises the ``MistbowError`` that the service answers.
 
-        Raises ``UnavailableError`` when the service does not answer.
+        Raises ``UnavailableError`` when the service does not answer; also if the whole answer takes
+        too long, between services and on one machine.
         """
         for attempt in self.attempts(call):
             with attempt:
                 try:
-                    response = self._http.request(call.method, call.path, **call.arguments())
+                    response = self._read(call)
                 except httpx.HTTPError as error:
                     raise _unavailable(self.url, error) from error
                 return call.parse(_checked(response))
         raise AssertionError("the last attempt returns or raises")
+
+    def _read(self, call: Call[Any]) -> httpx.Response:
+        request = self._http.build_request(call.method, call.path, **call.arguments())
+        with answered_within(_answer_time(self.url, call, request)):
+            return self._http.send(request)
 
     @contextmanager
     def stream(
@@ -263,7 +281,8 @@ class Transport:
     ) -> Iterator[httpx.Response]:
         """Send a call, and open the answer for reading in parts inside the ``with`` block.
 
-        ``read_timeout``: the maximum wait (s) for a part; None: no limit.
+        The answer as a whole may take any time. ``read_timeout``: the maximum wait (s) for a part;
+        None: no limit.
         """
         timeout = httpx.Timeout(read_timeout, connect=3.0)
         try:
@@ -309,7 +328,7 @@ class AsyncTransport:
     async def send(self, call: Call[T]) -> T:
         """Return the service's answer; see ``Transport.send``.
 
-        Also raises ``UnavailableError`` if the whole answer takes too long.
+        Raises ``UnavailableError`` also for other services if the whole answer takes too long.
         """
         async for attempt in self.attempts(call):
             with attempt:
@@ -322,11 +341,7 @@ class AsyncTransport:
 
     async def _read(self, call: Call[Any]) -> httpx.Response:
         request = self._http.build_request(call.method, call.path, **call.arguments())
-        # _ANSWER_S twice: before, the request may wait for a connection. _PROOF_S twice: a service
-        # of an earlier version refuses the identity, and takes the token.
-        seconds = _CONNECT_S + 2 * _PROOF_S + 2 * _ANSWER_S + call.wait_s
-        time = AnswerTime(self.url, seconds, _ANSWER_S, size=len(request.content))
-        return await read_within(time, self._http, request)
+        return await read_within(_answer_time(self.url, call, request), self._http, request)
 
     @asynccontextmanager
     async def stream(

@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import pyarrow as pa
@@ -42,6 +43,9 @@ _SEND_TIMEOUT_S = 30.0
 _BATCH_ROWS = 500
 _BATCH_BYTES = 4 * 2**20
 """The maximum number and size of rows that are encoded and sent at once, but at least one row."""
+
+_MAX_LOOP_BYTES = 64 * 2**10
+"""The maximum size of rows that are encoded in the event loop; a row may have long lists."""
 
 _READ_ROWS = 10_000
 """The number of positions to read at once: a run that is not cached is decoded for each read."""
@@ -193,8 +197,8 @@ async def _events(
     """Yield encoded server-sent events: `row` events in batches, and `position` events.
 
     Rows are read only as fast as the client receives events, which bounds the memory in use.
-    ``turn``: held while a batch is encoded, so that other requests wait for one batch at a time,
-    however many readers there are.
+    ``turn``: held while the event loop encodes a batch, so that other requests wait for one batch
+    at a time, however many readers there are.
     """
     log, position, span = stream.log, Position(begin, 0), 0
     last_sent = time.monotonic()
@@ -210,10 +214,14 @@ async def _events(
             ):
                 batch = min(_BATCH_ROWS, _rows_within(found.rows, _BATCH_BYTES))
                 for start in range(0, found.rows.num_rows, batch):
-                    async with turn:
-                        text = _row_events(found, start, batch)
-                        await asyncio.sleep(0)
-                    yield text
+                    encode_batch = partial(_row_events, found, start, batch)
+                    if found.rows.slice(start, batch).nbytes > _MAX_LOOP_BYTES:
+                        yield await asyncio.to_thread(encode_batch)
+                    else:
+                        async with turn:
+                            text = encode_batch()
+                            await asyncio.sleep(0)
+                        yield text
                     last_sent = time.monotonic()
                 rows += found.rows.num_rows
                 position = found.position

@@ -7,7 +7,7 @@ that clients set.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -69,7 +69,7 @@ class LabelIndex:
                 f"{unreachable.reason}; labels that clients set, the results of its insights, and "
                 "the times of its latest points are missing"
             )
-            return await asyncio.to_thread(self._labels_of_site, unreachable.site)
+            return await self._labels_of_site(unreachable.site)
         await self._points.update(await self._sources.streams.get(RAW))
         found: list[Labels] = []
         existing = {stream.name for stream in self._sources.streams.all()}
@@ -115,7 +115,7 @@ class LabelIndex:
         distinct = list(found)
         return [distinct[number] for number in sort_labels(distinct).tolist()]
 
-    def _labels_of_site(self, name: str) -> list[Labels]:
+    async def _labels_of_site(self, name: str) -> list[Labels]:
         """Return the sorted label sets of the series whose metadata the site ``name`` published."""
         membership = self._sources.membership
         site = next(each for each in membership.fabric().sites if each.name == name)
@@ -123,9 +123,12 @@ class LabelIndex:
         if site.region:
             node["region"] = site.region
         published = published_series(membership.facts_of(name))
-        return sorted(
-            {self._labels_from_metadata(series, metadata, node) for series, metadata in published}
-        )
+        return await asyncio.to_thread(self._labels_of_series, published, node)
+
+    def _labels_of_series(
+        self, series: Iterable[tuple[Series, Metadata]], node: Mapping[str, str]
+    ) -> list[Labels]:
+        return sorted({self._labels_from_metadata(key, metadata, node) for key, metadata in series})
 
     def _labels_from_metadata(
         self, series: Series, metadata: Metadata, node: Mapping[str, str]

@@ -1,7 +1,8 @@
 """Converts the values in rows to JSON, without loss of precision."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
@@ -46,8 +47,14 @@ def objects(rows: pa.RecordBatch) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
+def stored_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values of an extension type, whose fields Arrow does not list."""
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
 def unknown_time_zones(kind: pa.DataType) -> Iterator[str]:
     """Yield the time zones in a type, also inside lists and structs, that Python does not know."""
+    kind = stored_type(kind)
     if pa.types.is_timestamp(kind):
         try:
             pa.array([0], kind).to_pylist()
@@ -61,6 +68,10 @@ def _as_list(column: pa.Array) -> list[Any]:
     if isinstance(column, pa.DictionaryArray):
         # Of a dictionary, pyarrow converts each value by itself, 80 times slower.
         column = column.dictionary.take(column.indices)
+    if isinstance(column, pa.ExtensionArray):
+        with suppress(LookupError, ValueError, OverflowError):
+            return cast("list[Any]", column.to_pylist())
+        column = column.storage
     try:
         values: list[Any] = column.to_pylist()
     except LookupError:  # a time zone that Python does not know

@@ -23,7 +23,7 @@ from mistbow.streams.schemas import POINTS, RAW, ROW_FRONTIER
 from mistbow.telemetry import get_logger
 from storage_agent.ignite.client import HISTORICAL, METADATA, IgniteClient
 from storage_agent.ignite.text_cell import TextCell
-from storage_agent.streams.json_values import unknown_time_zones
+from storage_agent.streams.json_values import stored_type, unknown_time_zones
 from storage_agent.streams.log import StreamLog, remove_data
 from storage_agent.streams.policy import Permanent, StreamPolicy
 from storage_agent.streams.segment_store import SegmentStore
@@ -481,5 +481,5 @@ def _check_field_names(fields: Iterable[pa.Field]) -> None:
                 f"the field {field.name[:_MAX_SHOWN_NAME]!r} has the character U+0000 in its name",
                 hint="Rename the field.",
             )
-        kind = field.type
+        kind = stored_type(field.type)
         _check_field_names(kind.field(number) for number in range(kind.num_fields))

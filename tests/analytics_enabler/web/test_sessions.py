@@ -90,6 +90,20 @@ def test_login_sets_cookie_that_pages_cannot_read(service: Service) -> None:
     assert answer.json()["token_required"] is True
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_cookie_is_secure_if_the_page_has_tls(service: Service, scheme: str) -> None:
+    """The enabler itself has no TLS; a proxy in front of it may have TLS."""
+    headers = {"Origin": service.url.replace("http", scheme)}
+    login = headers | {"Authorization": f"Bearer {service.viewer}"}
+    begun = httpx.post(f"{service.url}/api/session", headers=login)
+    cookie = begun.headers["set-cookie"]
+    ended = httpx.delete(
+        f"{service.url}/api/session", headers=headers | {"Cookie": cookie.partition(";")[0]}
+    )
+    for each in (cookie, ended.headers["set-cookie"]):
+        assert ("secure" in each.lower()) == (scheme == "https")
+
+
 def test_login_with_unknown_token_is_refused(service: Service) -> None:
     answer = httpx.post(f"{service.url}/api/session", headers={"Authorization": "Bearer wrong"})
     assert answer.status_code == 401

@@ -2,7 +2,9 @@
 
 import asyncio
 import gzip
-from collections.abc import Awaitable, Callable
+from asyncio import StreamReader, StreamWriter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -11,11 +13,15 @@ from analytics.client.worker import AsyncWorkerClient
 from mistbow.client import transport
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.client.answer_time import MIN_BYTES_PER_S, AnswerTime, read_within, send_within
+from mistbow.client.transport import AsyncTransport, Call, Transport
 from mistbow.errors import UnavailableError
 from mistbow.streams.models import StreamInfo
+from tests.support.tcp_server import tcp_server
 from tests.support.trickle import Trickle
 
 URL = "http://127.0.0.1:1"
+READ = Call("GET", "/", lambda answer: answer.content, repeatable=True)
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n"
 TOO_SLOW = f"{URL} answers too slowly"
 
 
@@ -124,3 +130,63 @@ async def test_compressed_answer_is_decoded() -> None:
     found: list[StreamInfo] = await agent.streams()
     assert found == []
     await agent.close()
+
+
+@contextmanager
+def serving(at_once: bytes, in_parts: bytes) -> Iterator[tuple[str, list[bytes]]]:
+    """Answer each request by bytes at once, and then by bytes one by one, within 6 s.
+
+    Yield the URL, and the list of the heads of the requests.
+    """
+    received: list[bytes] = []
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        received.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(at_once)
+        for byte in in_parts:
+            await asyncio.sleep(6 / len(in_parts))
+            writer.write(bytes([byte]))
+        await reader.read()
+        writer.close()
+
+    with tcp_server(serve) as port:
+        yield f"http://127.0.0.1:{port}", received
+
+
+async def test_call_that_is_sent_to_a_frozen_service_is_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport, "_TIMEOUT", httpx.Timeout(0.3))
+    with serving(b"", b"") as (url, received):
+        client = Transport(url)
+        with pytest.raises(UnavailableError, match="does not answer"):
+            client.send(READ)
+        client.close()
+        assert len(received) == 1
+        other = AsyncTransport(url)
+        with pytest.raises(UnavailableError, match="does not answer"):
+            await other.send(READ)
+        await other.close()
+        assert len(received) == 2
+
+
+@pytest.mark.parametrize(
+    ("at_once", "in_parts"), [(HEAD, bytes(60)), (b"", HEAD)], ids=["body", "head"]
+)
+def test_call_of_a_thread_that_is_answered_byte_by_byte_ends(
+    at_once: bytes, in_parts: bytes
+) -> None:
+    with serving(at_once, in_parts) as (url, received):
+        client = Transport(url)
+        with pytest.raises(UnavailableError, match=f"{url} answers too slowly"):
+            client.send(READ)
+        client.close()
+        assert len(received) == 1
+
+
+def test_stream_that_a_thread_follows_has_no_total_time() -> None:
+    with serving(HEAD, bytes(60)) as (url, _):
+        client = Transport(url)
+        with client.stream(READ) as answer:
+            assert len(answer.read()) == 60
+        client.close()

@@ -2,10 +2,13 @@
 
 import socket
 import ssl
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 import httpx
 import pytest
 from fastapi import FastAPI, Request
@@ -14,6 +17,7 @@ from mistbow.client.connections import async_transport, transport
 from mistbow.name_resolver import NameResolver, UnresolvedNameError
 from mistbow.tls import client_context
 from tests.support.certificates import Authority
+from tests.support.conditions import aeventually
 from tests.support.http_server import served
 
 LIMITS = httpx.Limits()
@@ -125,3 +129,27 @@ async def test_certificate_must_be_for_the_name(app: FastAPI, tmp_path: Path) ->
                 fetch(names, tls, refused)
             with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
                 await fetch_async(names, tls, refused)
+
+
+async def test_tls_begins_while_all_threads_of_anyio_are_in_use(
+    app: FastAPI, tmp_path: Path
+) -> None:
+    """A storage agent has two of these threads, and long answers use them for seconds."""
+    authority = Authority(tmp_path)
+    shown = authority.serve("edge.test")
+    names, tls = resolver({"edge.test": ("127.0.0.1",)}), client_context(authority.file)
+    threads, ends = anyio.to_thread.current_default_thread_limiter(), threading.Event()
+
+    async def all_in_use() -> bool:
+        return threads.available_tokens == 0
+
+    with served(app, ssl_certfile=shown.certificate, ssl_keyfile=shown.key) as url:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(int(threads.total_tokens)):
+                tasks.start_soon(anyio.to_thread.run_sync, ends.wait, 30)
+            try:
+                await aeventually(all_in_use)
+                https = f"https://edge.test:{httpx.URL(url).port}/host"
+                assert "edge.test" in await fetch_async(names, tls, https)
+            finally:
+                ends.set()

@@ -184,7 +184,8 @@ def test_field_with_a_control_character_is_found_in_sql_or_refused(
 
 def test_nested_field_with_a_nul_is_refused(client: AgentClient) -> None:
     inner = pa.struct([pa.field("a\0b", pa.int64())])
-    for kind in (inner, pa.list_(inner), pa.map_(pa.string(), inner)):
+    opaque = pa.opaque(inner, "type", "vendor")
+    for kind in (inner, pa.list_(inner), pa.map_(pa.string(), inner), opaque):
         with pytest.raises(InvalidRequestError, match=r"field 'a.x00b'"):
             client.create_stream("nested", pa.schema([("s", kind)]))
 

@@ -21,6 +21,8 @@ NESTED = [
     lambda kind: pa.struct([("at", kind), ("n", pa.int8())]),
     lambda kind: pa.map_(pa.string(), kind),
     lambda kind: pa.list_(pa.struct([("at", kind)])),
+    lambda kind: pa.opaque(kind, "t", "v"),
+    lambda kind: pa.opaque(pa.struct([("at", kind)]), "t", "v"),
 ]
 
 
@@ -48,6 +50,8 @@ def value(kind: pa.DataType, time: int) -> Any:
             return [("k", value(kind.item_type, time))]
         case pa.ListType() | pa.LargeListType() | pa.FixedSizeListType():
             return [value(kind.value_type, time)]
+        case pa.BaseExtensionType():
+            return value(kind.storage_type, time)
     return 7 if kind == pa.int8() else time
 
 

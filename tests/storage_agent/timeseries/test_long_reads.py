@@ -226,3 +226,20 @@ def test_no_callback_passes_over_a_whole_body(
         most.append((path, body[:30], counter.most, counter.where))
     too_many = [each for each in most if each[2] > _MAX_LINES]
     assert not too_many, "\n".join(map(str, too_many))
+
+
+def test_no_callback_encodes_a_long_list_as_an_event(counter: LineCounter, traced_url: str) -> None:
+    points = [{"ts": number, "value": 1.0, "entity": "e"} for number in range(100_000)]
+    rows = pa.table({"points": [points]})
+    client = AgentClient(traced_url)
+    client.create_stream("lists", rows.schema)
+    client.append("lists", rows)
+    client.close()
+    url = f"{traced_url}/streams/lists/events"
+    with (
+        counter.counting(),
+        httpx.stream("GET", url, params={"from": 0}, timeout=120) as answer,
+    ):
+        data = next(line for line in answer.iter_lines() if line.startswith("data: "))
+    assert len(msgspec.json.decode(data.removeprefix("data: "))["points"]) == 100_000
+    assert counter.most <= _MAX_LINES, counter.where
