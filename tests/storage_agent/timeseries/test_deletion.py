@@ -217,6 +217,14 @@ def test_many_series_are_covered_by_few_keys(
         assert not {tuple(each[n] for n in at) for each in others} & set(keys)
 
 
+def test_deletion_of_whole_metric_counts_no_entities(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = catalogue(*MANY, ("o", "e1"))
+    counted: list[str] = []
+    monkeypatch.setattr(stored, "count_of_entity", counted.append)
+    assert cover_series(stored.select(["m"]), stored) == [(("metric",), [("m",)])]
+    assert counted == []
+
+
 def test_metric_of_200_000_series_is_deleted(url: str, client: AgentClient) -> None:
     total, size = 200_000, 20_000
     for begin in range(0, total, size):
