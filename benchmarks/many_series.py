@@ -122,6 +122,7 @@ def run(series: int = _SERIES) -> Report:
                 if read.repeated:
                     figures += _measure(agent, read)
             figures += _measure_crowd(agent)
+            _wait_until_idle(agent)
             for read in reads:
                 if not read.repeated:
                     figures += _measure(agent, read)

@@ -32,6 +32,7 @@ class Slices:
     """Measures slices of work; ``pause`` ends a slice that has used up its time.
 
     ``clock``: returns seconds; None: the monotonic clock. ``slice_s``: the length of a slice (s).
+    ``takes_turns``: False for the work of a short request, which must not wait for all long work.
 
     >>> async def example() -> list[int]:
     ...     return [each async for each in Slices().over([1, 2, 3])]
@@ -39,15 +40,22 @@ class Slices:
     [1, 2, 3]
     """
 
-    def __init__(self, clock: Callable[[], float] | None = None, slice_s: float = SLICE_S) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] | None = None,
+        slice_s: float = SLICE_S,
+        *,
+        takes_turns: bool = True,
+    ) -> None:
         self._clock = clock or time.perf_counter
         self._slice_s = slice_s
+        self._takes_turns = takes_turns
         self._end = self._clock() + slice_s
 
     async def pause(self) -> None:
         """Yield to other tasks if the present slice has used up its time."""
         if self._clock() >= self._end:
-            await take_turn()
+            await (take_turn() if self._takes_turns else asyncio.sleep(0))
             self._end = self._clock() + self._slice_s
 
     async def over(self, items: Iterable[T], steps: int = _STEPS_BETWEEN_LOOKS) -> AsyncIterator[T]:

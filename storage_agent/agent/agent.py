@@ -10,6 +10,7 @@ from mistbow.client.backup_model import BackupCut
 from mistbow.client.operation_model import SiteStatus
 from mistbow.clock import Clock, system_clock
 from mistbow.errors import FencedError, MistbowError, UnavailableError
+from mistbow.runtime.collection import full_collections_paused
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.streams.schemas import METADATA as METADATA_STREAM
 from mistbow.streams.schemas import RAW
@@ -267,11 +268,13 @@ class Agent:
         # The writer's task has no caller: the rights are fixed here. Appends wait for that task,
         # so it must not wait for long reads.
         select = series_selection(parts.catalogue, body, in_own_thread_if_many)
-        counts = await count_points(parts.history, await select(), start, end, missing)
-        if not dry_run:
-            await self._points.forget_bodies()
-            deleted = await parts.remover.delete(select, start, end)
-            await self.membership.retract_series(deleted, parts.catalogue.contains)
+        # The keys and counts of many series are many objects, all without cycles.
+        with full_collections_paused():
+            counts = await count_points(parts.history, await select(), start, end, missing)
+            if not dry_run:
+                await self._points.forget_bodies()
+                deleted = await parts.remover.delete(select, start, end)
+                await self.membership.retract_series(deleted, parts.catalogue.contains)
         return Deletion(counts, dry_run, missing)
 
     async def begin_backup(self) -> BackupCut:

@@ -59,7 +59,7 @@ def backups_routes(agent: Agent) -> APIRouter:
     @raises(NotFoundError)
     async def deletions(backup: str) -> Response:
         """Return the present tombstones of each stream of the backup."""
-        return json_response(msgspec.json.encode(agent.backups.deletions(backup)))
+        return json_response(await agent.backups.deletions(backup))
 
     @routes.delete(
         "/{backup}",

@@ -5,6 +5,7 @@ acknowledged before, and no result of points that it lacks. Until the client end
 streams are not compacted: compaction would drop events of the cut that later events replace.
 """
 
+import asyncio
 import secrets
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from mistbow.telemetry import get_logger
 from storage_agent.backup.parts import encode_part, read_part
 from storage_agent.settings import AgentSettings
 from storage_agent.streams.maintenance import Maintenance
+from storage_agent.streams.manifest import Manifest
 from storage_agent.streams.stream_record import new_record
 from storage_agent.streams.streams import Stream, Streams
 from storage_agent.timeseries.catalogue import Catalogue
@@ -89,17 +91,18 @@ class Backups:
         if stream.log.is_removed:
             raise NotFoundError(f"the stream {name} was deleted")
         part = await read_part(stream.log, start, cut.head, cut.released)
-        return b"" if part is None else encode_part(part)
+        return b"" if part is None else await asyncio.to_thread(encode_part, part)
 
     def series(self, backup: str, catalogue: Catalogue) -> Iterator[bytes]:
         """Yield the metadata of the present series as lines of JSON, several lines at a time."""
         self._find(backup)
         return _lines(catalogue)
 
-    def deletions(self, backup: str) -> dict[str, StreamDeletions]:
-        """Return the present tombstones of the streams, by the name of the stream."""
-        found = self._find(backup)
-        return {name: _deletions_of(stream) for name, (stream, _) in found.streams.items()}
+    async def deletions(self, backup: str) -> bytes:
+        """Return the present tombstones of the streams, by the name of the stream, as JSON."""
+        streams = self._find(backup).streams
+        manifests = {name: each.log.manifest.current for name, (each, _) in streams.items()}
+        return await asyncio.to_thread(_encode_deletions, manifests)
 
     def end(self, backup: str) -> None:
         """End a backup; does nothing if it has ended."""
@@ -142,10 +145,14 @@ def _cut_of(stream: Stream) -> StreamCut:
     )
 
 
-def _deletions_of(stream: Stream) -> StreamDeletions:
-    manifest = stream.log.manifest.current
-    tombstones = msgspec.to_builtins(manifest.tombstones)
-    return StreamDeletions(last=manifest.last_tombstone, tombstones=tuple(tombstones))
+def _encode_deletions(manifests: dict[str, Manifest]) -> bytes:
+    deletions = {
+        name: StreamDeletions(
+            last=each.last_tombstone, tombstones=tuple(msgspec.to_builtins(each.tombstones))
+        )
+        for name, each in manifests.items()
+    }
+    return msgspec.json.encode(deletions)
 
 
 def _lines(catalogue: Catalogue) -> Iterator[bytes]:

@@ -117,8 +117,8 @@ class FieldIndex:
         if term is not None:
             del self._entries[bisect_left(self._entries, (term, key))]
 
-    def find(self, condition: FieldCondition) -> list[str]:
-        """Return the keys of the records that satisfy a condition."""
+    def find(self, condition: FieldCondition) -> list[tuple[Term, str]]:
+        """Return (term, key) of the records that satisfy a condition."""
         entries, by_term = self._entries, itemgetter(0)
         lower = condition.lower or (condition.rank,)
         begin = bisect_left(entries, lower, key=by_term)
@@ -126,4 +126,4 @@ class FieldIndex:
             end = bisect_left(entries, (condition.rank + 1,), key=by_term)
         else:
             end = bisect_right(entries, condition.upper, key=by_term)
-        return [key for _, key in entries[begin:end]]
+        return entries[begin:end]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
+from functools import partial
 from itertools import pairwise
 
 import msgspec
@@ -24,6 +25,7 @@ from storage_agent.streams.log import SegmentConsumer, StreamLog
 from storage_agent.streams.segments import Segment
 from storage_agent.streams.streams import RECORD_PREFIX, Stream, Streams
 from storage_agent.streams.subscription import RowSelection, RowSelector
+from storage_agent.timeseries.loop_work import in_thread_if_many
 
 _MAX_ANSWER_VALUES = 1_000_000
 _MAX_ANSWER_BYTES = 64 * 2**20
@@ -88,29 +90,21 @@ class RecordKind:
 
         This method must be called periodically.
         """
-        self._unresolved.update(self.latest.hidden_keys())
+        self._unresolved.update(await self.latest.hidden_keys())
         await self._recheck()
 
-    def read_latest(
+    async def read_latest(
         self, keys: Collection[str], start: str = "", limit: int | None = None
     ) -> list[KeyValues]:
         """Return the latest records of ``keys``, sorted by key; begin at the key ``start``.
 
         ``keys``: empty for all keys. ``limit``: the maximum number of records; None if unlimited.
         """
-        if keys:
-            selected = sorted(key for key in keys if key >= start)
-            found = ((key, record) for key in selected if (record := self.latest.get(key)))
-        else:
-            found = ((key, record) for key, record in self.latest.scan(start, limit))
-        answer: list[KeyValues] = []
-        limits = _AnswerLimit()
-        for key, record in found:
-            limits.add(len(record.val))
-            answer.append(KeyValues(key, [_value(record.ts, record.val)]))
-            if len(answer) == limit:
-                break
-        return answer
+        latest = self.latest
+        if not keys:
+            await latest.sort()
+        count = len(keys) or min(len(latest), limit or len(latest))
+        return await latest.read(count, partial(_select_latest, keys, start, limit))
 
     async def read_past(
         self,
@@ -129,16 +123,8 @@ class RecordKind:
         found: dict[str, dict[int, bytes]] = {}
         limits = _AnswerLimit()
         async for rows in self._read(RowSelection(matches, min_ts=first, max_ts=last)):
-            columns = (as_list(rows[name]) for name in ("key", "ts", "val"))
-            for key, ts, val in zip(*columns, strict=True):
-                if key >= start:
-                    limits.add(len(val))
-                    # A later record of the same key and time replaces the earlier.
-                    found.setdefault(key, {})[ts] = val.encode()
-        return [
-            KeyValues(key, [_value(ts, val) for ts, val in sorted(found[key].items())])
-            for key in sorted(found)[:limit]
-        ]
+            await in_thread_if_many(rows.num_rows, partial(_add_past, found, limits, rows, start))
+        return await in_thread_if_many(limits.values, lambda: _sort_past(found, limit))
 
     async def _read(self, selection: RowSelection) -> AsyncIterator[pa.RecordBatch]:
         if self._stream is not None:
@@ -202,17 +188,56 @@ class _AnswerLimit:
     """Counts the values and bytes of an answer; raises ``TooLargeError`` if they exceed a limit."""
 
     def __init__(self) -> None:
-        self._values, self._bytes = _MAX_ANSWER_VALUES, _MAX_ANSWER_BYTES
+        self.values, self._bytes = 0, 0
 
     def add(self, size: int) -> None:
-        self._values -= 1
-        self._bytes -= size
-        if self._values < 0 or self._bytes < 0:
+        self.values += 1
+        self._bytes += size
+        if self.values > _MAX_ANSWER_VALUES or self._bytes > _MAX_ANSWER_BYTES:
             raise TooLargeError(
                 f"the answer has more than {_MAX_ANSWER_VALUES} values or "
                 f"{_MAX_ANSWER_BYTES} bytes",
                 hint="Select fewer keys or a shorter time, or read pages by start and limit.",
             )
+
+
+def _select_latest(
+    keys: Collection[str], start: str, limit: int | None, latest: LatestRecords
+) -> list[KeyValues]:
+    """Return the records of ``RecordKind.read_latest``."""
+    if keys:
+        selected = sorted(key for key in keys if key >= start)
+        found = ((key, record) for key in selected if (record := latest.get(key)))
+    else:
+        found = ((key, record) for key, record in latest.scan(start, limit))
+    answer: list[KeyValues] = []
+    limits = _AnswerLimit()
+    for key, record in found:
+        limits.add(len(record.val))
+        answer.append(KeyValues(key, [_value(record.ts, record.val)]))
+        if len(answer) == limit:
+            break
+    return answer
+
+
+def _add_past(
+    found: dict[str, dict[int, bytes]], limits: _AnswerLimit, rows: pa.RecordBatch, start: str
+) -> None:
+    """Add rows to ``found`` (key -> time in ms -> value) from the key ``start`` on."""
+    columns = (as_list(rows[name]) for name in ("key", "ts", "val"))
+    for key, ts, val in zip(*columns, strict=True):
+        if key >= start:
+            limits.add(len(val))
+            # A later record of the same key and time replaces the earlier.
+            found.setdefault(key, {})[ts] = val.encode()
+
+
+def _sort_past(found: dict[str, dict[int, bytes]], limit: int | None) -> list[KeyValues]:
+    """Return the records of the first ``limit`` keys, sorted by key and time."""
+    return [
+        KeyValues(key, [_value(ts, val) for ts, val in sorted(found[key].items())])
+        for key in sorted(found)[:limit]
+    ]
 
 
 def _value(ts: int, val: bytes) -> RecordValue[msgspec.Raw]:

@@ -1,8 +1,10 @@
 """The latest record of each key, in memory, with indexes by key and by fields of records."""
 
+import asyncio
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -10,6 +12,9 @@ import pyarrow as pa
 from storage_agent.records.field_index import FieldIndex, extract_term
 from storage_agent.streams.columns import as_list
 from storage_agent.streams.index import EARLIEST
+from storage_agent.timeseries.loop_work import MAX_LOOP_SERIES
+
+T = TypeVar("T")
 
 
 class StoredRecord(msgspec.Struct, frozen=True, gc=False):
@@ -39,6 +44,9 @@ class LatestRecords:
         # Both are built at first use, since most uses need neither.
         self._ordered: list[str] | None = None
         self._indexes: dict[tuple[str, str], FieldIndex] = {}
+        self._building = asyncio.Lock()
+        self._changed: set[str] = set()
+        """The keys whose records changed since the last build of an index began."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -65,14 +73,19 @@ class LatestRecords:
         """
         self._first, self._before = first, before
 
-    def hidden_keys(self) -> list[str]:
+    async def hidden_keys(self) -> list[str]:
         """Return the keys whose latest record is hidden.
 
         The stream may still have visible records with these keys and earlier times.
         """
         if self._first == 0 and self._before == EARLIEST:
             return []
-        return [key for key, record in self._records.items() if not self._is_visible(record)]
+        return await self.read(
+            len(self),
+            lambda records: [
+                key for key, record in records._records.items() if not records._is_visible(record)
+            ],
+        )
 
     def get(self, key: str) -> StoredRecord | None:
         """Return the latest record of a key; None: the key has no visible record."""
@@ -83,22 +96,47 @@ class LatestRecords:
         """Return the visible records as pairs of a key and a record."""
         return [item for item in self._records.items() if self._is_visible(item[1])]
 
+    async def read(self, count: int, function: Callable[["LatestRecords"], T]) -> T:
+        """Return what a function reads from the records; a thread reads many, from a snapshot.
+
+        ``count``: the approximate number of records that the function reads.
+        """
+        if count <= MAX_LOOP_SERIES:
+            return function(self)
+        return await asyncio.to_thread(function, self._snapshot())
+
+    async def sort(self) -> None:
+        """Sort the keys for ``scan``, unless they are sorted."""
+        async with self._building:
+            if self._ordered is None:
+                ordered = await self._build(lambda records: sorted(records._records))
+                for key in self._changed:
+                    at = bisect_left(ordered, key)
+                    is_listed = ordered[at : at + 1] == [key]
+                    if key not in self._records:
+                        del ordered[at : at + is_listed]
+                    elif not is_listed:
+                        ordered.insert(at, key)
+                self._ordered = ordered
+
     def scan(self, start: str = "", limit: int | None = None) -> Iterator[tuple[str, StoredRecord]]:
-        """Yield up to ``limit`` visible records, sorted by key, from the key ``start`` on."""
-        if self._ordered is None:
-            self._ordered = sorted(self._records)
-        keys = islice(self._ordered, bisect_left(self._ordered, start), None)
+        """Yield up to ``limit`` visible records, sorted by key, from the key ``start`` on.
+
+        The keys must have been sorted by ``sort``.
+        """
+        ordered = self._ordered or []
+        keys = islice(ordered, bisect_left(ordered, start), None)
         visible = ((key, record) for key in keys if (record := self.get(key)) is not None)
         yield from islice(visible, limit)
 
-    def index(self, schema: str, field: str) -> FieldIndex:
-        """Return the index of the records of a schema by the field ``field``."""
-        index = self._indexes.get((schema, field))
-        if index is None:
-            of_schema = (item for item in self._records.items() if item[1].schema == schema)
-            index = FieldIndex((key, extract_term(record.val, field)) for key, record in of_schema)
-            self._indexes[schema, field] = index
-        return index
+    async def indexes(self, schema: str, fields: Sequence[str]) -> list[FieldIndex]:
+        """Return the indexes of the records of a schema by ``fields``, for use before an await."""
+        names = [(schema, field) for field in fields]
+        async with self._building:
+            # An index that was built before can be dropped while the next is built.
+            while missing := [name for name in names if name not in self._indexes]:
+                await self._build_index(*missing[0])
+        return [self._indexes[name] for name in names]
 
     def drop_indexes(self, schema: str) -> None:
         """Drop the indexes of a schema that was changed or removed."""
@@ -122,15 +160,42 @@ class LatestRecords:
     def _is_visible(self, record: StoredRecord) -> bool:
         return record.segment >= self._first and record.created >= self._before
 
+    def _snapshot(self) -> "LatestRecords":
+        """Return a copy without indexes, which a thread can read while this object changes."""
+        copy = LatestRecords()
+        copy._records = self._records.copy()
+        copy._ordered = None if self._ordered is None else self._ordered.copy()
+        copy.hide(self._first, self._before)
+        return copy
+
+    async def _build(self, build: Callable[["LatestRecords"], T]) -> T:
+        """Return what is built from the present records; the later changes are in ``_changed``."""
+        self._changed = set()
+        return await self.read(len(self), build)
+
+    async def _build_index(self, schema: str, field: str) -> None:
+        def build(records: LatestRecords) -> FieldIndex:
+            of_schema = (item for item in records._records.items() if item[1].schema == schema)
+            return FieldIndex((key, extract_term(record.val, field)) for key, record in of_schema)
+
+        index = await self._build(build)
+        for key in self._changed:
+            index.remove(key)
+            record = self._records.get(key)
+            if record is not None and record.schema == schema:
+                index.add(key, extract_term(record.val, field))
+        self._indexes[schema, field] = index
+
     def _set(self, key: str, record: StoredRecord) -> None:
         before = self._records.get(key)
         if before is None and self._ordered is not None:
             insort(self._ordered, key)
         self._records[key] = record
-        if self._indexes:
-            self._index(key, before, record)
+        self._index(key, before, record)
 
     def _index(self, key: str, before: StoredRecord | None, now: StoredRecord | None) -> None:
+        if self._building.locked():
+            self._changed.add(key)
         for (schema, field), index in self._indexes.items():
             if before is not None and before.schema == schema:
                 index.remove(key)

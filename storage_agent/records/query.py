@@ -1,18 +1,18 @@
 """The query for the latest records of a schema that satisfy conditions on fields."""
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from mistbow.errors import InvalidRequestError
 from storage_agent.records.bodies import KeyValues, RecordQueryBody
-from storage_agent.records.field_index import FieldCondition, extract_term, parse_condition
+from storage_agent.records.field_index import FieldCondition, Term, extract_term, parse_condition
 from storage_agent.records.kind import to_record_value
 from storage_agent.records.latest import LatestRecords, StoredRecord
 from storage_agent.timeseries.point_queries import parse_time_range
 
-_MAX_LOOP_RECORDS = 500
-"""The maximum number of records checked in the event loop; more records are checked in a thread."""
+_Found = Collection[Collection[tuple[Term, str]]]
+"""For each condition on an indexed field, (term, key) of the records that satisfy it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,13 @@ class RecordQuery:
 
     async def run(self, latest: LatestRecords) -> list[KeyValues]:
         """Return the records in ``latest`` that satisfy the conditions, sorted by key."""
-        candidates = self._candidates(latest)
-        if len(candidates) <= _MAX_LOOP_RECORDS or not self.others:
-            return self._select(candidates)
-        return await asyncio.to_thread(self._select, candidates)
+        indexes = await latest.indexes(self.schema, [each.field for each in self.indexed])
+        found = [index.find(each) for index, each in zip(indexes, self.indexed, strict=True)]
+        count = sum(map(len, found)) if found else len(latest)
+        return await latest.read(count, partial(self._select, found))
 
-    def _candidates(self, latest: LatestRecords) -> list[tuple[str, StoredRecord]]:
-        if not self.indexed:
-            return latest.items()
-        found = [latest.index(self.schema, each.field).find(each) for each in self.indexed]
-        keys = set(found[0]).intersection(*found[1:])
-        return [(key, record) for key in keys if (record := latest.get(key)) is not None]
-
-    def _select(self, candidates: Iterable[tuple[str, StoredRecord]]) -> list[KeyValues]:
+    def _select(self, found: _Found, latest: LatestRecords) -> list[KeyValues]:
+        candidates = _candidates(found, latest)
         selected = sorted(
             (item for item in candidates if self._matches(item[1])), key=lambda item: item[0]
         )
@@ -73,3 +67,12 @@ class RecordQuery:
         if self.times is not None and not self.times[0] <= record.ts <= self.times[1]:
             return False
         return all(each.matches(extract_term(record.val, each.field)) for each in self.others)
+
+
+def _candidates(found: _Found, latest: LatestRecords) -> Iterable[tuple[str, StoredRecord]]:
+    """Return the records that satisfy all conditions on indexed fields."""
+    if not found:
+        return latest.items()
+    first, *others = ({key for _, key in each} for each in found)
+    keys = first.intersection(*others)
+    return ((key, record) for key in keys if (record := latest.get(key)) is not None)

@@ -99,7 +99,7 @@ class RoutingTableStore:
     async def _read(self, body: RoutingReadBody) -> list[_StoredTables]:
         times = parse_time_range(body.since, body.until, body.latest)
         if times is None:
-            records: list[KeyValues] = self.kind.read_latest(())
+            records: list[KeyValues] = await self.kind.read_latest(())
         else:
             records = await self.kind.read_past((), *times)
         return [

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mistbow.client.agent_model import Missing
 from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError, UnavailableError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
@@ -28,6 +27,7 @@ from storage_agent.records.schemas import Schemas
 from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 from storage_agent.streams.streams import Streams
+from storage_agent.timeseries.loop_work import MAX_LOOP_SERIES, in_thread_if_many
 from storage_agent.timeseries.point_queries import name_set, parse_time_range
 
 _EXPIRY_INTERVAL_S = 5.0
@@ -139,7 +139,7 @@ class RecordStore:
     async def get(self, kind_name: str, body: RecordReadBody) -> bytes:
         """Return the JSON answer with the records of a kind that a body selects."""
         if body.nodes is None:
-            return msgspec.json.encode({kind_name: await self._read(kind_name, body)})
+            return await self._read(kind_name, body)
         local_body = msgspec.structs.replace(body, nodes=None)
         path = "/analytics/get" if kind_name == "analytics" else "/app/get"
 
@@ -160,9 +160,8 @@ class RecordStore:
         if body.nodes is None:
             ready = self._ready()
             query = RecordQuery.of(body, ready.schemas.get(body.schema).indexed)
-            return msgspec.json.encode(
-                {"application": await query.run(ready.kinds["application"].latest)}
-            )
+            records = await query.run(ready.kinds["application"].latest)
+            return await _encode("application", records)
         RecordQuery.of(body, ())  # reject an invalid query before it is sent on
         local_body = msgspec.structs.replace(body, nodes=None)
 
@@ -175,13 +174,15 @@ class RecordStore:
         )
         return await self._scatter("application", body.nodes, request, True, body.limit)
 
-    async def _read(self, kind_name: str, body: RecordReadBody) -> list[KeyValues]:
+    async def _read(self, kind_name: str, body: RecordReadBody) -> bytes:
         kind = self._ready().kinds[kind_name]
         keys = name_set(body.key)
         times = parse_time_range(body.since, body.until, body.latest)
         if times is None:
-            return kind.read_latest(keys, body.start or "", body.limit)
-        return await kind.read_past(keys, *times, body.start or "", body.limit)
+            records = await kind.read_latest(keys, body.start or "", body.limit)
+        else:
+            records = await kind.read_past(keys, *times, body.start or "", body.limit)
+        return await _encode(kind_name, records)
 
     async def _scatter(
         self,
@@ -195,12 +196,13 @@ class RecordStore:
         if answers.not_found and not answers.found:
             raise _not_found(answers)
         parts = [part.get(kind_name, []) for part in answers.found]
-        answer: dict[str, list[KeyValues] | tuple[Missing, ...]] = {
-            kind_name: merge_records(parts, latest)[:limit]
-        }
-        if answers.missing:
-            answer["missing"] = answers.missing
-        return msgspec.json.encode(answer)
+        missing = {"missing": answers.missing} if answers.missing else {}
+        return await in_thread_if_many(
+            sum(map(len, parts)),
+            lambda: msgspec.json.encode(
+                {kind_name: merge_records(parts, latest)[:limit], **missing}
+            ),
+        )
 
     def _ready(self) -> _OpenStore:
         if self._opened is None:
@@ -208,6 +210,12 @@ class RecordStore:
                 "the agent is starting", hint="/readyz reports what it waits for."
             )
         return self._opened
+
+
+async def _encode(kind_name: str, records: list[KeyValues]) -> bytes:
+    """Return the JSON answer with records; each of their keys has at least one value."""
+    values = sum(len(each.values) for each in records[: MAX_LOOP_SERIES + 1])
+    return await in_thread_if_many(values, lambda: msgspec.json.encode({kind_name: records}))
 
 
 def _expiry(kind: RecordKind) -> PeriodicTask:

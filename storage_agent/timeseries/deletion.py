@@ -17,7 +17,7 @@ from storage_agent.streams.columns import as_list
 from storage_agent.streams.manifest import KeySet
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.history import History
-from storage_agent.timeseries.selection import Int32s, SeriesSelection
+from storage_agent.timeseries.selection import Int32s, SeriesSelection, used
 
 _MAX_LISTED_SERIES = 1000
 _MAX_PAIRS = 1000
@@ -88,11 +88,10 @@ def cover_series(series: SeriesSelection, catalogue: Catalogue) -> list[KeySet]:
     pairs = ("metric", "entity")
     if len(series) <= _MAX_PAIRS:
         return [(pairs, list(series))] if len(series) else []
-    metrics = _whole(series.metrics, series.metric, catalogue.count_of_metric)
-    of_metric = series.has_metric(metrics)
-    left = series.where(~of_metric)
-    whole = _whole(series.entities, series.entity, catalogue.count_of_entity)
-    entities = whole.intersection(left.entity_names())
+    count_metric, count_entity = catalogue.count_of_metric, catalogue.count_of_entity
+    metrics = _whole(series.metrics, series.metric, series.metric, count_metric)
+    left = series.where(~series.has_metric(metrics))
+    entities = _whole(series.entities, series.entity, left.entity, count_entity)
     rest = list(left.where(~left.has_entity(entities)))
     key_sets: list[KeySet] = [
         (("metric",), [(each,) for each in sorted(metrics)]),
@@ -103,15 +102,16 @@ def cover_series(series: SeriesSelection, catalogue: Catalogue) -> list[KeySet]:
 
 
 def _whole(
-    texts: Sequence[str | None], column: Int32s, count_all: Callable[[str], int]
+    texts: Sequence[str | None], column: Int32s, candidates: Int32s, count_all: Callable[[str], int]
 ) -> set[str]:
-    """Return the texts in a column all of whose series are selected.
+    """Return the texts among ``candidates`` all of whose series are selected.
 
-    ``texts``: the texts to which the indices in ``column`` refer. ``count_all``: returns the number
-    of all series with a text.
+    ``texts``: the texts to which the indices in ``column`` and in ``candidates`` refer. ``column``:
+    has an index for each selected series. ``count_all``: returns the number of all series with a
+    text.
     """
     counts = np.bincount(column, minlength=len(texts))
-    found = ((texts[index] or "", counts[index]) for index in np.flatnonzero(counts).tolist())
+    found = ((texts[index] or "", counts[index]) for index in used(candidates, len(texts)).tolist())
     return {text for text, count in found if count == count_all(text)}
 
 

@@ -12,6 +12,7 @@ from collections.abc import (
 )
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
@@ -374,15 +375,20 @@ async def latest_points(
         begin = max(0, expected - back)
         left = [each for each in series if each not in found]
         async for rows in read(left, begin, end):
-            columns = (as_list(rows[name]) for name in COLUMNS)
-            for metric, entity, ts, value in zip(*columns, strict=True):
-                before = found.get((metric, entity))
-                if (before is None or before[0] <= ts) and not is_stale(value):
-                    found[metric, entity] = (ts, value)
+            await in_thread_if_many(rows.num_rows, partial(_add_latest, found, rows))
         end = begin - 1
         if len(found) == len(series) or begin == 0:
             break
     return found
+
+
+def _add_latest(found: dict[Series, tuple[int, float]], rows: pa.RecordBatch) -> None:
+    """Add the points in ``rows`` to ``found``, but for points that are earlier than those there."""
+    columns = (as_list(rows[name]) for name in COLUMNS)
+    for metric, entity, ts, value in zip(*columns, strict=True):
+        before = found.get((metric, entity))
+        if (before is None or before[0] <= ts) and not is_stale(value):
+            found[metric, entity] = (ts, value)
 
 
 def _group(parts: Iterable[tuple[T, int]]) -> Iterator[list[T]]:

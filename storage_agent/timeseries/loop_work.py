@@ -13,7 +13,7 @@ MAX_LOOP_SERIES = 1000
 
 
 async def in_thread_if_many(items: int, function: Callable[[], T]) -> T:
-    """Call a function; in a thread if it processes many series or points."""
+    """Call a function; in a thread if it processes many series, points or records."""
     return function() if items <= MAX_LOOP_SERIES else await asyncio.to_thread(function)
 
 

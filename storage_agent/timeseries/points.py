@@ -80,12 +80,13 @@ class PointEncoder:
         """Return the same as ``encode``; other tasks may run in between."""
         changed: dict[Series, Metadata] = {}
         columns: tuple[list[Any], ...] = ([], [], [], [], [])
-        slices = Slices()
+        slices = Slices(takes_turns=False)
         for begin in range(0, len(points), _SLICE):
+            if begin:
+                await slices.pause()
             part = self._encode_columns(points[begin : begin + _SLICE], begin, changed)
             for column, values in zip(columns, part, strict=True):
                 column += values
-            await slices.pause()
         return EncodedPoints(Columns(POINTS, columns), list(changed.values()))
 
     def _encode_columns(

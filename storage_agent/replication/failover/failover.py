@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -41,6 +42,7 @@ from storage_agent.replication.follower.replica_server import (
 )
 from storage_agent.series import Metadata, Series
 from storage_agent.timeseries.aggregation import AggregateState, merge
+from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.multi_site_get import GetAnswer
 from storage_agent.timeseries.point_queries import series_filter, time_range
 
@@ -101,7 +103,8 @@ class FailoverReader:
         for replica in replicas:
             is_closed = times is not None and times[1] <= replica.complete_to
             is_fresh = body.max_stale_ms is not None and replica.stale_ms <= body.max_stale_ms
-            covered = self._covered(site.name, replica.copy, replica.instance, requested, times)
+            copy, instance = replica.copy, replica.instance
+            covered = await self._covered(site.name, copy, instance, requested, times)
             if (is_closed or is_fresh) and len(covered) == len(requested) > 0:
                 aggregate = is_aggregate(body)
                 return FailoverAnswer([await self._answer(replica, body, requested, aggregate)])
@@ -162,7 +165,9 @@ class FailoverReader:
             if replica.copy.id == request.id and replica.complete and request.source in sites:
                 self._follower.check(replica)
                 published = await self._requested_series(request.source, request.body)
-                requested = {each: published[each] for each in request.series if each in published}
+                requested = await in_thread_if_many(
+                    len(request.series), partial(_among, published, request.series)
+                )
                 return await self._answer(replica, request.body, requested, request.aggregate)
         raise NotFoundError(
             f"the site {self._membership.site} has no complete replica {request.id} of the site "
@@ -187,7 +192,7 @@ class FailoverReader:
         parts: list[T] = []
         has_incomplete = False
         for follower, replica in self._replicas_nearest_first(site):
-            covered = self._covered(site, replica, replica.instance, left, times)
+            covered = await self._covered(site, replica, replica.instance, left, times)
             if not covered:
                 continue
             if not replica.complete:
@@ -197,7 +202,7 @@ class FailoverReader:
                 parts.append(await read(follower, replica, covered))
             except (UnavailableError, NotFoundError, ConflictError, TooManyRequestsError):
                 continue
-            left = {series: data for series, data in left.items() if series not in covered}
+            left = await in_thread_if_many(len(left), partial(_without, left, covered))
         return parts, "" if requested and not left else _describe_missing(
             left, requested, has_incomplete
         )
@@ -250,7 +255,7 @@ class FailoverReader:
             lambda: {series: metadata for series, metadata in published if matches(metadata)}
         )
 
-    def _covered(
+    async def _covered(
         self,
         source: str,
         replica: ReplicaFact | Copy,
@@ -271,13 +276,17 @@ class FailoverReader:
             and copy.offloaded_in != instance
             and (times is None or times[0] <= copy.offloaded_to)
         ]
-        return {
-            series: metadata
-            for series, metadata in requested.items()
-            if matches_all_points(replica.filter, metadata)
-            and not any(may_match_points(each, metadata) for each in replica.withheld)
-            and not any(may_match_points(each, metadata) for each in offloaded)
-        }
+        elsewhere = (*replica.withheld, *offloaded)
+
+        def select() -> _Requested:
+            return {
+                series: metadata
+                for series, metadata in requested.items()
+                if matches_all_points(replica.filter, metadata)
+                and not any(may_match_points(each, metadata) for each in elsewhere)
+            }
+
+        return await in_thread_if_many(len(requested), select)
 
     def _usable_replicas(self, source: str) -> list[Replica]:
         return [
@@ -366,6 +375,14 @@ class ReadFailover:
     def _encode(self, answer: FailoverAnswer) -> bytes:
         is_query = isinstance(self.body, QueryBody)
         return _merge_states(answer) if is_query else _encode_items(answer)
+
+
+def _among(published: _Requested, series: Collection[Series]) -> _Requested:
+    return {each: published[each] for each in series if each in published}
+
+
+def _without(requested: _Requested, covered: _Requested) -> _Requested:
+    return {series: metadata for series, metadata in requested.items() if series not in covered}
 
 
 def _describe_missing(left: _Requested, requested: _Requested, has_incomplete: bool) -> str:

@@ -14,7 +14,10 @@ from storage_agent.series import Metadata, Series
 from storage_agent.timeseries.aggregation import AggregateState, aggregate_range, merge
 from storage_agent.timeseries.grouped_points import series_item
 from storage_agent.timeseries.history import latest_points
+from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.point_queries import time_range
+
+_LatestPoints = dict[Series, tuple[int, float]]
 
 
 class ReplicaGetRequest(
@@ -71,11 +74,7 @@ async def answer_from_replica(
         return msgspec.json.encode(msgspec.structs.replace(state, replicas=(source,)))
     if times is None:
         latest = await _latest(replica, set(requested))
-        items = [
-            series_item(requested[series], [{"timestamp": ts, "val": to_json(value)}])
-            for series, (ts, value) in latest.items()
-        ]
-        data = msgspec.json.encode(items)
+        data = await in_thread_if_many(len(latest), lambda: _latest_items(requested, latest))
     else:
         points = await replica.history.read_grouped(requested, *times)
         data = await asyncio.to_thread(lambda: b"".join(points.to_json()))
@@ -89,10 +88,21 @@ async def _aggregate(
     if times is not None:
         return await aggregate_range(replica.history, requested, *times)
     latest = await _latest(replica, set(requested))
-    return merge(AggregateState.of_value(value) for _, value in latest.values())
+    return await in_thread_if_many(
+        len(latest), lambda: merge(AggregateState.of_value(value) for _, value in latest.values())
+    )
 
 
-async def _latest(replica: Replica, series: Collection[Series]) -> dict[Series, tuple[int, float]]:
+def _latest_items(requested: Mapping[Series, Metadata], latest: _LatestPoints) -> bytes:
+    """Return the latest points as the JSON items of a /get."""
+    items = [
+        series_item(requested[series], [{"timestamp": ts, "val": to_json(value)}])
+        for series, (ts, value) in latest.items()
+    ]
+    return msgspec.json.encode(items)
+
+
+async def _latest(replica: Replica, series: Collection[Series]) -> _LatestPoints:
     """Return the latest point of each series: series -> (time (ms), value)."""
     return await latest_points(
         replica.history.batches, series, replica.complete_to, MAX_TIMESTAMP_MS

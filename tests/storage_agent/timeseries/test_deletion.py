@@ -1,5 +1,6 @@
 """Deletions of points: which points are deleted and counted, and which requests are refused."""
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point, SeriesPoints
+from storage_agent.series import Series
 from storage_agent.settings import AgentSettings
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.deletion import cover_series
+from storage_agent.timeseries.removal import PointRemover
 from tests.storage_agent.conftest import ManualClock
 from tests.support.agents import running_agent
 from tests.support.ignite import empty
@@ -215,6 +218,30 @@ def test_many_series_are_covered_by_few_keys(
     for columns, keys in found:
         at = [("metric", "entity").index(column) for column in columns]
         assert not {tuple(each[n] for n in at) for each in others} & set(keys)
+
+
+def test_deletion_of_whole_metric_counts_no_entities(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = catalogue(*MANY, ("o", "e1"))
+    counted: list[str] = []
+    monkeypatch.setattr(stored, "count_of_entity", counted.append)
+    assert cover_series(stored.select(["m"]), stored) == [(("metric",), [("m",)])]
+    assert counted == []
+
+
+def test_deletion_pauses_full_collections(
+    client: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thresholds = []
+    delete = PointRemover.delete
+
+    async def observed(*arguments: Any) -> list[Series]:
+        thresholds.append(gc.get_threshold())
+        return await delete(*arguments)
+
+    monkeypatch.setattr(PointRemover, "delete", observed)
+    client.put([Point("brief", "e", NOW, 1.0)])
+    assert client.delete("brief").points == 1
+    assert [full for _, _, full in thresholds] > [gc.get_threshold()[2]]
 
 
 def test_metric_of_200_000_series_is_deleted(url: str, client: AgentClient) -> None:

@@ -168,6 +168,39 @@ def test_no_callback_passes_over_all_series(
     assert not too_many, "\n".join(map(str, too_many))
 
 
+def test_no_callback_passes_over_all_records(
+    counter: LineCounter, traced_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = traced_url
+    schema = {"schema": {"type": "object"}, "indexed": ["kind"]}
+    assert httpx.put(f"{url}/app/schemas/s", json=schema).is_success
+    for begin in range(0, _SERIES, 2000):
+        items = [
+            {"key": f"k{n}", "val": {"kind": "a", "n": n}, "timestamp": clock.now, "schema": "s"}
+            for n in range(begin, begin + 2000)
+        ]
+        assert httpx.post(f"{url}/app/put", json={"app": items}, timeout=60).is_success
+    query = {"schema": "s", "where": {"kind": "a"}}
+    requests: list[tuple[str, dict[str, Any]]] = [
+        ("/app/get", {}),
+        ("/app/get", {"limit": 10}),
+        ("/app/get", {"from": 0}),
+        ("/app/get", {"nodes": []}),
+        ("/app/query", query),
+        ("/app/query", {**query, "where": {"n": {"gte": 0}}}),
+        ("/app/query", {**query, "limit": 10}),
+    ]
+    monkeypatch.setattr(slices, "time", StepClock())
+    too_many = []
+    for path, body in requests:
+        with counter.counting(), httpx.Client(timeout=120) as http:
+            answer = http.post(f"{url}{path}", json=body)
+        assert len(answer.json()["application"]) == body.get("limit", _SERIES), (path, body)
+        if counter.most > _MAX_LINES:
+            too_many.append((path, body, counter.most, counter.where))
+    assert not too_many, "\n".join(map(str, too_many))
+
+
 @pytest.mark.parametrize("latest", [True, False])
 def test_many_points_are_aggregated_in_a_thread(
     url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, latest: bool
