@@ -24,6 +24,7 @@ from storage_agent.streams.manifest import Manifest
 from storage_agent.streams.stream_record import new_record
 from storage_agent.streams.streams import Stream, Streams
 from storage_agent.timeseries.catalogue import Catalogue
+from storage_agent.timeseries.selection import SeriesSelection
 
 log = get_logger(__name__)
 
@@ -94,9 +95,12 @@ class Backups:
         return b"" if part is None else await asyncio.to_thread(encode_part, part)
 
     def series(self, backup: str, catalogue: Catalogue) -> Iterator[bytes]:
-        """Yield the metadata of the present series as lines of JSON, several lines at a time."""
+        """Yield the metadata of the present series as lines of JSON, several lines at a time.
+
+        The series are selected at once, since a thread may read the lines.
+        """
         self._find(backup)
-        return _lines(catalogue)
+        return _lines(catalogue.select())
 
     async def deletions(self, backup: str) -> bytes:
         """Return the present tombstones of the streams, by the name of the stream, as JSON."""
@@ -155,9 +159,9 @@ def _encode_deletions(manifests: dict[str, Manifest]) -> bytes:
     return msgspec.json.encode(deletions)
 
 
-def _lines(catalogue: Catalogue) -> Iterator[bytes]:
+def _lines(series: SeriesSelection) -> Iterator[bytes]:
     lines: list[bytes] = []
-    for metadata in catalogue.select().values():
+    for metadata in series.values():
         lines.append(msgspec.json.encode(metadata) + b"\n")
         if len(lines) == _LINES:
             yield b"".join(lines)

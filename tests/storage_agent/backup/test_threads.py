@@ -10,6 +10,8 @@ from mistbow.client import Point
 from mistbow.client.agent import AgentClient
 from mistbow.streams.schemas import RAW
 from storage_agent.backup import source
+from storage_agent.timeseries.catalogue import Catalogue
+from storage_agent.timeseries.selection import SeriesSelection
 
 
 @pytest.fixture
@@ -38,3 +40,19 @@ def test_thread_encodes_what_a_backup_reads(
     monkeypatch.setattr(source, function, observed)
     assert httpx.get(f"{backup}/{path}").content
     assert [name.startswith("work") for name in threads] == [True]
+
+
+def test_no_thread_selects_series_of_a_backup_while_the_event_loop_changes_them(
+    backup: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+    select = Catalogue.select
+
+    def observed(catalogue: Catalogue, *names: Any) -> SeriesSelection:
+        threads.append(threading.current_thread().name)
+        return select(catalogue, *names)
+
+    monkeypatch.setattr(Catalogue, "select", observed)
+    assert httpx.get(f"{backup}/series").json()["metricID"] == "cpu"
+    assert threads
+    assert not [name for name in threads if name.startswith(("AnyIO", "work"))]
