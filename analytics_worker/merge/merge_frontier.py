@@ -123,21 +123,21 @@ class MergeFrontier:
         """Return the names of the sites that are missing at the next tick to close."""
         return presence.missing(self._next_tick(promise))
 
-    def next_promise(self, frontier: int, promise: int) -> int:
-        """Return the tick (ms) to close after ``promise``, when panes up to ``frontier`` (ms) are
-        read.
-        """
-        reached = self.reached(frontier, promise)
-        return reached if reached > promise else promise // self._grain * self._grain + self._grain
+    def next_promise(self, closed: int) -> int:
+        """Return the tick (ms) to close after the tick ``closed``."""
+        return closed // self._grain * self._grain + self._grain
 
     def reached(self, frontier: int, promise: int) -> int:
-        """Return the last tick (ms) that can be closed together with ``promise``, when panes up to
-        ``frontier`` (ms) are read.
+        """Return the last tick (ms) that a batch closes, if its first tick is ``promise``, and
+        panes up to ``frontier`` (ms) are read.
+
+        ``promise``: 0 before the first result; the number of ticks is then unlimited, because
+        nothing is written for ticks before the first points.
         """
         reached = max(frontier, 0) // self._grain * self._grain
         if promise > 0:
             # A long gap is closed in steps: the results of each have to fit into a request.
-            reached = min(reached, promise + _MAX_TICKS * self._grain)
+            reached = min(reached, promise + (_MAX_TICKS - 1) * self._grain)
         return max(reached, promise)
 
     def decide(

@@ -42,8 +42,8 @@ from mistbow.errors import LostDataError, UnavailableError
 
 _MAX_WAIT_S = 0.25
 _RETRY_S = 0.3
-_PATIENCE_S = 3.0
-"""The time (s) for which a query reads a site that does not answer, since its agent may restart.
+_MAX_RETRY_S = 3.0
+"""The time (s) for which a failed read of a site is repeated, since its agent may restart.
 
 A longer time would delay the next query, which can decide that the site is missing.
 """
@@ -136,7 +136,7 @@ class PanesStreamReader(DataSourceStreamReader):
                 for site, one in progress.items()
             },
             "frontier": frontier,
-            "promise": watcher.merge.next_promise(frontier, closed),
+            "promise": watcher.merge.next_promise(closed),
             "closed": closed,
         }
 
@@ -216,7 +216,7 @@ def _read_all(
     """Yield (site, rows, whether an earlier query has recorded the late panes in these rows).
 
     The sites are read concurrently, since latency dominates. ``max_attempts``: the number of
-    attempts to read a site that does not answer; None: as many as begin within ``_PATIENCE_S``.
+    attempts to read a site that does not answer; None: as many as begin within ``_MAX_RETRY_S``.
     """
     ranges = list(_ranges(options, starts, ends))
 
@@ -224,7 +224,7 @@ def _read_all(
         location, start, end = range_
         site = location.data_site
         for attempt in stamina.retry_context(
-            on=_may_answer_soon, attempts=max_attempts, timeout=_PATIENCE_S,
+            on=_may_answer_soon, attempts=max_attempts, timeout=_MAX_RETRY_S,
             wait_initial=_RETRY_S, wait_max=_RETRY_S, wait_jitter=0,
         ):  # fmt: skip
             with attempt:

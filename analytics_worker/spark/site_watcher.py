@@ -25,8 +25,8 @@ _MAX_UNREAD_S = 10.0
 Another query costs a start, and would need the decisions too.
 """
 
-_SLOW_READ_S = 1.0
-"""The time (s) of a slow read of the decisions, after which the observations of sites are old."""
+_SLOW_REQUEST_S = 1.0
+"""The time (s) of a slow request about decisions, after which the observations of sites are old."""
 
 _ALL_ROWS = 2**62
 
@@ -118,10 +118,10 @@ class SiteWatcher:
 
         Raises ``UnavailableError`` if they do not answer for ``_MAX_UNREAD_S``.
         """
+        began = self._monotonic()
         try:
-            if not self._may_decide():
-                return True
-            for decision in decisions:
+            is_deciding = self._may_decide()
+            for decision in decisions if is_deciding else ():
                 store_decision(self._options, decision)
         except UnavailableError:
             # The site that is to leave may be the one with the decisions, and return soon.
@@ -130,8 +130,10 @@ class SiteWatcher:
             if now - since > _MAX_UNREAD_S:
                 raise
             return False
+        finally:
+            self._exclude_if_slow(self._monotonic() - began)
         self._unstored_since = None
-        return self._read_decisions()
+        return not is_deciding or self._read_decisions()
 
     def _may_decide(self) -> bool:
         location, lease = self._options.target, self._options.lease
@@ -165,11 +167,20 @@ class SiteWatcher:
                 raise
             return False
         waited = self._monotonic() - (self._unread_since or began)
-        if self._unread_since is not None or waited > _SLOW_READ_S:
-            # The agent may not have answered about the sites either, so they need not be silent.
-            self.merge.exclude(waited)
+        if self._unread_since is not None:
             self._unread_since = None
+            self.merge.exclude(waited)
+        else:
+            self._exclude_if_slow(waited)
         return True
+
+    def _exclude_if_slow(self, waited_s: float) -> None:
+        """Exclude a slow request from the silence of sites.
+
+        The agent may not have answered about the sites either, so they need not be silent.
+        """
+        if waited_s > _SLOW_REQUEST_S:
+            self.merge.exclude(waited_s)
 
 
 class _SiteListener:

@@ -76,7 +76,8 @@ def spread(jobs: Sequence[Job], fog: Fog, current: Placement) -> dict[str, NodeB
             _release(job, nodes[job.id], free)
         if len(nodes[job.id]) < len(job.tasks):
             nodes[job.id] = _place_more(job, fog, nodes[job.id], free)
-    _rebalance([job for job in prioritized if not job.stays], fog, nodes, free)
+    if not starting:  # else moves would delay the starts
+        _rebalance([job for job in prioritized if not job.stays], fog, nodes, free)
     return nodes
 
 

@@ -13,6 +13,9 @@ from analytics_enabler.scheduling.model.jobs import Assignment, Job, Placement, 
 from analytics_enabler.scheduling.model.snapshot import Fog
 from analytics_enabler.scheduling.sandbox.guard import Outcome, decide
 from mistbow.clock import Clock, monotonic_clock
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
 
 REFRESH_MS = 60_000
 """The age (ms) at which a decision is renewed even if the jobs and the fog are unchanged.
@@ -91,10 +94,14 @@ class PlacementDriver:
         return placement
 
     async def explain(self) -> None:
-        """Determine ``reasons``; no move waits for this."""
-        if self._unexplained is not None:
-            self.reasons = await asyncio.to_thread(reasons_of_moves, *self._unexplained)
-            self._unexplained = None
+        """Determine ``reasons`` once; no move waits for this, or fails without the reasons."""
+        unexplained, self._unexplained = self._unexplained, None
+        if unexplained is None:
+            return
+        try:
+            self.reasons = await asyncio.to_thread(reasons_of_moves, *unexplained)
+        except Exception:
+            log.exception("move_reasons_failed")
 
     async def preview(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> Outcome:
         """Return the decision that would be made about the jobs, without putting it in force.

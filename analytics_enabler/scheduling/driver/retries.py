@@ -27,9 +27,9 @@ _Tasks = frozenset[tuple[str, str]]
 class _Failure(msgspec.Struct, frozen=True):
     """A failed scheduling request, and when (ms) it is sent again, unless its jobs change.
 
-    ``jobs``: the jobs without estimates. ``lost``: the tasks that have lost their node since the
-    last decision, and have no other. ``lost_at``: the time (ms) of the last such loss; None: no
-    node was lost.
+    ``jobs``: the jobs without what changes by itself. ``lost``: the tasks that have lost their node
+    since the last decision, and have no other. ``lost_at``: the time (ms) of the last such loss;
+    None: no node was lost.
     """
 
     jobs: tuple[Job, ...]
@@ -114,13 +114,17 @@ class FailedRequests:
 
 
 def _jobs_of(request_name: str, jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """Return the jobs of a request, without the estimates of their demands and streams."""
-    return tuple(_without_estimates(job) for job in jobs if job.request_name == request_name)
+    """Return the jobs of a request, without what changes by itself.
+
+    This is: whether a job stays after a move, and the estimates of demands and streams.
+    """
+    return tuple(_lasting(job) for job in jobs if job.request_name == request_name)
 
 
-def _without_estimates(job: Job) -> Job:
+def _lasting(job: Job) -> Job:
     return replace(
         job,
+        stays=False,
         tasks=tuple(
             replace(task, cores=0.0, memory_mb=0.0, points_per_s=0.0, check_core_s=0.0)
             for task in job.tasks

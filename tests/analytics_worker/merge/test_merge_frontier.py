@@ -66,7 +66,7 @@ class MergeScene:
             frontiers = {site: frontier(now) - lateness for site, frontier in sites.items()}
             reached = self.at(now / 1000, self.promise, **frontiers)
             if reached >= self.promise:
-                self.promise = self.merge.next_promise(reached, self.promise)
+                self.promise = self.merge.next_promise(self.merge.reached(reached, self.promise))
         return end
 
     def run_until_joined(self, start: int, lateness: int = 0, **sites: Frontier) -> int:
@@ -320,5 +320,5 @@ def test_tick_is_closed_without_a_site_only_if_it_is_missing_by_decision(
             for tick in range(promise, closed + 1, GRAIN):
                 without = {site for site, frontier in frontiers.items() if frontier < tick}
                 assert without <= set(scene.presence.missing(tick))
-            promise = scene.merge.next_promise(reached, closed)
+            promise = scene.merge.next_promise(closed)
             reached = scene.at(now, promise, **frontiers)

@@ -97,7 +97,7 @@ def test_read_of_lost_data_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_read_of_a_site_that_stays_silent_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(panes_source, "_PATIENCE_S", 0.5)
+    monkeypatch.setattr(panes_source, "_MAX_RETRY_S", 0.5)
     site = PanesSite([UnavailableError("the site edge does not answer")] * 9)
     monkeypatch.setattr(panes_source, "agent_client", lambda *_: site)
     part = PaneRange({"edge": 0}, {"edge": 2}, 0, 5000)
@@ -162,7 +162,7 @@ class PresentSite:
 
 @pytest.mark.parametrize(
     ("reached", "closed", "promise"),
-    [(5900, 5000, 6000), (8200, 8000, 9000), (100_000, 65_000, 100_000)],
+    [(5900, 5000, 6000), (8200, 8000, 9000), (100_000, 64_000, 65_000)],
 )
 def test_first_micro_batch_closes_all_windows_whose_panes_have_arrived(
     reached: int, closed: int, promise: int
@@ -171,3 +171,11 @@ def test_first_micro_batch_closes_all_windows_whose_panes_have_arrived(
     reader._watcher = cast("SiteWatcher", PresentSite(reached))
     end = reader.latestOffset(reader.initialOffset(), None)
     assert (end["next"], end["closed"], end["promise"]) == ({"edge": 9}, closed, promise)
+
+
+def test_each_micro_batch_of_a_backlog_closes_a_limited_number_of_ticks() -> None:
+    reader = PanesStreamReader(OPTIONS)
+    reader._watcher = cast("SiteWatcher", PresentSite(1_000_000))
+    first = reader.latestOffset(reader.initialOffset(), None)
+    second = reader.latestOffset(first, None)
+    assert second["closed"] - first["closed"] == 60 * 1000

@@ -29,7 +29,8 @@ BEHIND = {"a": SiteProgress(9, 8000), "b": SiteProgress(7, 5000)}
 class FakeAgent:
     """An agent in memory with a stream of decisions.
 
-    ``read_s``: the duration of a read (s). ``now``: the time (s).
+    ``read_s``: the duration of a read (s). ``refusal_s``: the time (s) after which a read-only
+    agent refuses a request. ``now``: the time (s).
     """
 
     url: str
@@ -37,6 +38,7 @@ class FakeAgent:
     is_silent: bool = False
     is_read_only: bool = False
     read_s: float = 0.0
+    refusal_s: float = 0.5
     now: float = 100.0
 
     def at(self, site: str) -> "FakeAgent":
@@ -65,7 +67,7 @@ class FakeAgent:
 
     def _check_writable(self) -> None:
         if self.is_read_only:
-            self.now += 0.5
+            self.now += self.refusal_s
             raise UnavailableError("the site cloud stores nothing")
 
 
@@ -170,6 +172,17 @@ def test_sites_do_not_leave_because_the_decisions_were_read_late(
     watcher.frontier(BEHIND, PROMISE)
     agent.read_s = 6.0
     watcher.frontier(BEHIND, PROMISE)
+    assert not watcher.merge.decide(BEHIND, watcher.presence, PROMISE, round(agent.now * 1000))
+
+
+def test_sites_do_not_leave_because_decisions_were_refused_late(
+    agent: FakeAgent, watcher: SiteWatcher
+) -> None:
+    watcher.frontier(BEHIND, PROMISE)
+    agent.now += 5.1
+    agent.is_read_only, agent.refusal_s = True, 6.0
+    watcher.frontier(BEHIND, PROMISE)
+    agent.now -= 5.1
     assert not watcher.merge.decide(BEHIND, watcher.presence, PROMISE, round(agent.now * 1000))
 
 

@@ -52,6 +52,21 @@ def test_tasks_of_a_lost_node_start_on_several_nodes() -> None:
     assert after == {"t0": "b", "t1": "a", "t2": "a", "t3": "a"}
 
 
+def test_no_other_task_moves_while_the_tasks_of_a_lost_node_start() -> None:
+    jobs = [
+        build.job("q", build.task("l1", cores=0.6), build.task("l2", cores=0.6)),
+        build.job("r", build.task("x", cores=0.2)),
+        build.job("s", build.task("y", cores=1.32)),
+        build.job("u", build.task("z", cores=0.6)),
+    ]
+    before = build.placed(q_l1="lost", q_l2="lost", r_x="b", s_y="b", u_z="a")
+    fog = build.fog(
+        build.node("a", cores=4, memory_mb=1e5), build.node("b", cores=4, memory_mb=1e5)
+    )
+    after = nodes(decide(fog, *jobs, current=before))
+    assert after == {"l1": "a", "l2": "b", "x": "b", "y": "b", "z": "a"}
+
+
 def test_new_node_receives_tasks_but_small_gain_moves_none() -> None:
     job = build.job("q", *FOUR)
     all_on_a = build.placed(q_t0="a", q_t1="a", q_t2="a", q_t3="a")

@@ -9,6 +9,7 @@ from analytics.plan.nodes import Pane
 from analytics_enabler.catalogue import SeriesLocation
 from analytics_enabler.execution.rate_meter import RateMeter
 from analytics_enabler.optimizer import optimize
+from analytics_enabler.scheduling.driver import driver
 from analytics_enabler.scheduling.driver.driver import MIN_STAY_MS, NodesByJob, PlacementDriver
 from analytics_enabler.scheduling.driver.hysteresis import (
     LASTING_LOSS_MS,
@@ -403,3 +404,22 @@ async def test_reader_of_a_lost_worker_s_site_does_not_move_home_at_once(schedul
         places = await placement_driver.place([job], fog, places)
         found.append(places["q"]["data"])
     assert found == ["e", "c", "c", "e"]
+
+
+@pytest.mark.usefixtures("processes")
+async def test_failure_of_the_reasons_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("a")
+
+    monkeypatch.setattr(driver, "reasons_of_moves", fail)
+    placement_driver = PlacementDriver(Now())
+    fog = build.fog(build.node("a", cores_free=0.25), build.node("b"))
+    jobs = [build.job("q", build.task("t"))]
+    assert await placement_driver.place(jobs, fog, {"q": {"t": "a"}}) == {"q": {"t": "b"}}
+    for _ in range(2):
+        await placement_driver.explain()
+    [record] = caplog.records
+    assert "move_reasons_failed" in record.getMessage()
+    assert placement_driver.reasons == {}

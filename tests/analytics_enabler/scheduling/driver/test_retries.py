@@ -61,6 +61,14 @@ def test_pause_doubles_although_estimates_change_but_not_when_a_job_changes() ->
     assert attempts(20_000, lambda _: COMPLETE, lambda _: ON_A, amended) == times
 
 
+def test_pause_doubles_although_a_moved_job_may_move_again() -> None:
+    def moved(now: int) -> list[Job]:
+        return [replace(JOBS[0], stays=now < 10_000)]
+
+    times = [each * RETRY_MS for each in (0, 1, 3, 7)]
+    assert attempts(20_000, lambda _: COMPLETE, lambda _: ON_A, moved) == times
+
+
 def test_request_of_a_lost_node_is_sent_at_once_and_often_for_a_minute() -> None:
     lost_at = 20_000
     times = attempts(
