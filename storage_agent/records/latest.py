@@ -3,6 +3,7 @@
 import asyncio
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import islice
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ from storage_agent.records.field_index import FieldIndex, extract_term
 from storage_agent.streams.columns import as_list
 from storage_agent.streams.index import EARLIEST
 from storage_agent.timeseries.loop_work import MAX_LOOP_SERIES
+from storage_agent.work_threads import WORK_THREADS
 
 T = TypeVar("T")
 
@@ -45,6 +47,7 @@ class LatestRecords:
         self._ordered: list[str] | None = None
         self._indexes: dict[tuple[str, str], FieldIndex] = {}
         self._building = asyncio.Lock()
+        self._turns = asyncio.Semaphore(WORK_THREADS)
         self._changed: set[str] = set()
         """The keys whose records changed since the last build of an index began."""
 
@@ -95,6 +98,14 @@ class LatestRecords:
     def items(self) -> list[tuple[str, StoredRecord]]:
         """Return the visible records as pairs of a key and a record."""
         return [item for item in self._records.items() if self._is_visible(item[1])]
+
+    def turn(self, count: int) -> AbstractAsyncContextManager[None]:
+        """Return a context that a read of ``count`` records enters before it calls ``read``.
+
+        Reads of many records wait there while all threads read. Otherwise the snapshots and results
+        of all concurrent reads would be in memory at once.
+        """
+        return nullcontext() if count <= MAX_LOOP_SERIES else self._turns
 
     async def read(self, count: int, function: Callable[["LatestRecords"], T]) -> T:
         """Return what a function reads from the records; a thread reads many, from a snapshot.
