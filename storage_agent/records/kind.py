@@ -113,7 +113,10 @@ class RecordKind:
         count = len(keys) or min(len(self._latest), limit or len(self._latest))
         async with self._latest.turn(count):
             return await self.latest.read(
-                count, lambda latest: encode(_select_latest(keys, start, limit, latest))
+                count,
+                lambda latest: encode(_select_latest(keys, start, limit, latest)),
+                keys or None,
+                ordered=not keys,
             )
 
     async def read_past(

@@ -18,6 +18,9 @@ from storage_agent.work_threads import WORK_THREADS
 
 T = TypeVar("T")
 
+MAX_COPIED_KEYS = 10_000
+"""The maximum number of records that are copied one by one; to copy all is quicker than more."""
+
 
 class StoredRecord(msgspec.Struct, frozen=True, gc=False):
     """A record in memory.
@@ -107,14 +110,23 @@ class LatestRecords:
         """
         return nullcontext() if count <= MAX_LOOP_SERIES else self._turns
 
-    async def read(self, count: int, function: Callable[["LatestRecords"], T]) -> T:
+    async def read(
+        self,
+        count: int,
+        function: Callable[["LatestRecords"], T],
+        keys: Iterable[str] | None = None,
+        *,
+        ordered: bool = False,
+    ) -> T:
         """Return what a function reads from the records; a thread reads many, from a snapshot.
 
-        ``count``: the approximate number of records that the function reads.
+        ``count``: the approximate number of records that the function reads. ``keys``: the keys of
+        these records; None for all, or for more than ``MAX_COPIED_KEYS``. ``ordered``: True if the
+        function calls ``scan``.
         """
         if count <= MAX_LOOP_SERIES:
             return function(self)
-        return await asyncio.to_thread(function, self._snapshot())
+        return await asyncio.to_thread(function, self._snapshot(keys, ordered=ordered))
 
     async def sort(self) -> None:
         """Sort the keys for ``scan``, unless they are sorted."""
@@ -171,11 +183,15 @@ class LatestRecords:
     def _is_visible(self, record: StoredRecord) -> bool:
         return record.segment >= self._first and record.created >= self._before
 
-    def _snapshot(self) -> "LatestRecords":
+    def _snapshot(self, keys: Iterable[str] | None, *, ordered: bool) -> "LatestRecords":
         """Return a copy without indexes, which a thread can read while this object changes."""
-        copy = LatestRecords()
-        copy._records = self._records.copy()
-        copy._ordered = None if self._ordered is None else self._ordered.copy()
+        copy, present = LatestRecords(), self._records
+        copy._records = (
+            present.copy()
+            if keys is None
+            else {key: record for key in keys if (record := present.get(key)) is not None}
+        )
+        copy._ordered = self._ordered.copy() if ordered and self._ordered else None
         copy.hide(self._first, self._before)
         return copy
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TypeVar
 
 from mistbow.errors import InvalidRequestError
 from storage_agent.records.bodies import KeyValues, RecordQueryBody
 from storage_agent.records.field_index import FieldCondition, Term, extract_term, parse_condition
 from storage_agent.records.kind import to_record_value
-from storage_agent.records.latest import LatestRecords, StoredRecord
+from storage_agent.records.latest import MAX_COPIED_KEYS, LatestRecords, StoredRecord
 from storage_agent.timeseries.point_queries import parse_time_range
 
 T = TypeVar("T")
@@ -58,7 +59,9 @@ class RecordQuery:
             # Again, since records may have changed before the turn.
             found = await self._find(latest)
             return await latest.read(
-                _count(found, latest), lambda records: encode(self._select(found, records))
+                _count(found, latest),
+                lambda records: encode(self._select(found, records)),
+                _keys(found),
             )
 
     async def _find(self, latest: LatestRecords) -> _Found:
@@ -83,6 +86,14 @@ class RecordQuery:
 def _count(found: _Found, latest: LatestRecords) -> int:
     """Return the approximate number of records that a query reads."""
     return sum(map(len, found)) if found else len(latest)
+
+
+def _keys(found: _Found) -> Iterable[str] | None:
+    """Return the keys of the condition that the fewest records satisfy; None: all, or too many."""
+    fewest = min(found, key=len, default=None)
+    if fewest is None or len(fewest) > MAX_COPIED_KEYS:
+        return None
+    return map(itemgetter(1), fewest)
 
 
 def _candidates(found: _Found, latest: LatestRecords) -> Iterable[tuple[str, StoredRecord]]:

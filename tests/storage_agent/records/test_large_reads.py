@@ -1,4 +1,4 @@
-"""Concurrent reads of many records, which take turns."""
+"""The records that reads copy, and the turns of concurrent reads of many records."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -76,3 +76,27 @@ async def test_query_finds_no_record_that_changed_before_its_turn() -> None:
         latest.apply(rows(["k5"], 2), 1, 0)
     found = await reading
     assert {each.key for each in found} == {f"k{n}" for n in range(2000)} - {"k5"}
+
+
+async def test_read_of_some_records_copies_no_others(
+    store: RecordStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied: list[int] = []
+    copy = LatestRecords._snapshot
+
+    def snapshot(latest: LatestRecords, *arguments: Any, **options: Any) -> LatestRecords:
+        found = copy(latest, *arguments, **options)
+        copied.append(len(found) + len(found._ordered or ()))
+        return found
+
+    latest = store._ready().kinds["application"].latest
+    await latest.indexes("s", ["n"])
+    await latest.sort()
+    some = [f"k{n}" for n in range(1500)]
+    latest.apply(rows(some, 2), 1, 0)
+    monkeypatch.setattr(LatestRecords, "_snapshot", snapshot)
+    answer = await store.get("application", RecordReadBody(frozenset(some)))
+    assert len(msgspec.json.decode(answer)["application"]) == 1500
+    query = RecordQuery.of(RecordQueryBody("s", {"n": {"gte": 2}}), ("n",))
+    assert len(await query.run(list, latest)) == 1500
+    assert copied == [1500, 1500]
