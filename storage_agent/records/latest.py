@@ -13,7 +13,7 @@ import pyarrow as pa
 from storage_agent.records.field_index import FieldIndex, extract_term
 from storage_agent.streams.columns import as_list
 from storage_agent.streams.index import EARLIEST
-from storage_agent.timeseries.loop_work import MAX_LOOP_SERIES
+from storage_agent.timeseries.loop_work import MAX_LOOP_ITEMS
 from storage_agent.work_threads import WORK_THREADS
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ class LatestRecords:
         Reads of many records wait there while all threads read. Otherwise the snapshots and results
         of all concurrent reads would be in memory at once.
         """
-        return nullcontext() if count <= MAX_LOOP_SERIES else self._turns
+        return nullcontext() if count <= MAX_LOOP_ITEMS else self._turns
 
     async def read(
         self,
@@ -124,7 +124,7 @@ class LatestRecords:
         these records; None for all, or for more than ``MAX_COPIED_KEYS``. ``ordered``: True if the
         function calls ``scan``.
         """
-        if count <= MAX_LOOP_SERIES:
+        if count <= MAX_LOOP_ITEMS:
             return function(self)
         return await asyncio.to_thread(function, self._snapshot(keys, ordered=ordered))
 
