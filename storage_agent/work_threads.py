@@ -14,7 +14,9 @@ import anyio.to_thread
 
 T = TypeVar("T")
 
-_THREADS = 2
+WORK_THREADS = 2
+"""The number of threads for long reads."""
+
 _INGEST = ThreadPoolExecutor(1, thread_name_prefix="ingest")
 """The thread that decodes large bodies, which must not wait for long reads."""
 
@@ -24,9 +26,9 @@ _UPKEEP = ThreadPoolExecutor(1, thread_name_prefix="upkeep")
 
 def limit_work_threads() -> None:
     """Let the running event loop and its streamed answers use few threads."""
-    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="work")
+    pool = ThreadPoolExecutor(WORK_THREADS, thread_name_prefix="work")
     asyncio.get_running_loop().set_default_executor(pool)
-    anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
+    anyio.to_thread.current_default_thread_limiter().total_tokens = WORK_THREADS
 
 
 async def ingest_beside(work: Callable[[], T]) -> T:

@@ -1,16 +1,20 @@
 """Divides long work on the event loop into short slices, between which other tasks run.
 
-Tasks with long work take turns: in one iteration of the loop, at most one of them begins a slice.
-Otherwise hundreds of such tasks would delay a short request by a slice of each.
+Tasks with work of the same kind take turns: in one iteration of the loop, at most one of them
+begins a slice. Otherwise hundreds of such tasks would delay a short request by a slice of each.
 """
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
+
+LONG, SHORT = "long", "short"
+"""The kinds of work: that of long reads, and that of short requests, which must not wait for it."""
 
 SLICE_S = 0.005
 """The time (s) after which long work lets other tasks run."""
@@ -18,13 +22,18 @@ SLICE_S = 0.005
 _STEPS_BETWEEN_LOOKS = 16
 """The number of items between two looks at the clock, which takes as long as a short step."""
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, defaultdict[str, asyncio.Lock]] = (
+    WeakKeyDictionary()
+)
 
 
-async def take_turn() -> None:
-    """Let other tasks run; return in an iteration of the loop in which no other caller returns."""
-    turn = _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-    async with turn:
+async def take_turn(kind: str = LONG) -> None:
+    """Let other tasks run; return in an iteration of the loop in which no other caller returns.
+
+    ``kind``: the kind of work; callers with work of other kinds may return in the same iteration.
+    """
+    turns = _turns.setdefault(asyncio.get_running_loop(), defaultdict(asyncio.Lock))
+    async with turns[kind]:
         await asyncio.sleep(0)
 
 
@@ -32,7 +41,7 @@ class Slices:
     """Measures slices of work; ``pause`` ends a slice that has used up its time.
 
     ``clock``: returns seconds; None: the monotonic clock. ``slice_s``: the length of a slice (s).
-    ``takes_turns``: False for the work of a short request, which must not wait for all long work.
+    ``kind``: the kind of work, whose slices take turns.
 
     >>> async def example() -> list[int]:
     ...     return [each async for each in Slices().over([1, 2, 3])]
@@ -45,17 +54,17 @@ class Slices:
         clock: Callable[[], float] | None = None,
         slice_s: float = SLICE_S,
         *,
-        takes_turns: bool = True,
+        kind: str = LONG,
     ) -> None:
         self._clock = clock or time.perf_counter
         self._slice_s = slice_s
-        self._takes_turns = takes_turns
+        self._kind = kind
         self._end = self._clock() + slice_s
 
     async def pause(self) -> None:
         """Yield to other tasks if the present slice has used up its time."""
         if self._clock() >= self._end:
-            await (take_turn() if self._takes_turns else asyncio.sleep(0))
+            await take_turn(self._kind)
             self._end = self._clock() + self._slice_s
 
     async def over(self, items: Iterable[T], steps: int = _STEPS_BETWEEN_LOOKS) -> AsyncIterator[T]:

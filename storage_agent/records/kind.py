@@ -1,9 +1,10 @@
 """Records of one kind, stored in a stream, with the latest record of each key in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -26,6 +27,8 @@ from storage_agent.streams.segments import Segment
 from storage_agent.streams.streams import RECORD_PREFIX, Stream, Streams
 from storage_agent.streams.subscription import RowSelection, RowSelector
 from storage_agent.timeseries.loop_work import in_thread_if_many
+
+T = TypeVar("T")
 
 _MAX_ANSWER_VALUES = 1_000_000
 _MAX_ANSWER_BYTES = 64 * 2**20
@@ -94,37 +97,49 @@ class RecordKind:
         await self._recheck()
 
     async def read_latest(
-        self, keys: Collection[str], start: str = "", limit: int | None = None
-    ) -> list[KeyValues]:
-        """Return the latest records of ``keys``, sorted by key; begin at the key ``start``.
+        self,
+        encode: Callable[[list[KeyValues]], T],
+        keys: Collection[str],
+        start: str = "",
+        limit: int | None = None,
+    ) -> T:
+        """Encode the latest records of ``keys``, sorted by key; begin at the key ``start``.
 
-        ``keys``: empty for all keys. ``limit``: the maximum number of records; None if unlimited.
+        ``encode``: called in the thread that selects the records. ``keys``: empty for all keys.
+        ``limit``: the maximum number of records; None if unlimited.
         """
-        latest = self.latest
         if not keys:
-            await latest.sort()
-        count = len(keys) or min(len(latest), limit or len(latest))
-        return await latest.read(count, partial(_select_latest, keys, start, limit))
+            await self._latest.sort()
+        count = len(keys) or min(len(self._latest), limit or len(self._latest))
+        async with self._latest.turn(count):
+            return await self.latest.read(
+                count,
+                lambda latest: encode(_select_latest(keys, start, limit, latest)),
+                keys or None,
+                ordered=not keys,
+            )
 
     async def read_past(
         self,
+        encode: Callable[[list[KeyValues]], T],
         keys: Collection[str],
         first: int,
         last: int,
         start: str = "",
         limit: int | None = None,
-    ) -> list[KeyValues]:
-        """Return the records of ``keys`` with times from ``first`` to ``last``, sorted by key.
+    ) -> T:
+        """Encode the records of ``keys`` with times from ``first`` to ``last``, sorted by key.
 
-        ``keys``: empty for all keys. ``first``, ``last``: ms, inclusive. ``start``: the key at
-        which the result begins. ``limit``: the maximum number of keys; None if unlimited.
+        ``encode``: called in the thread that sorts the records. ``keys``: empty for all keys.
+        ``first``, ``last``: ms, inclusive. ``start``: the key at which the result begins.
+        ``limit``: the maximum number of keys; None if unlimited.
         """
         matches = {"key": sorted(keys)} if keys else {}
         found: dict[str, dict[int, bytes]] = {}
         limits = _AnswerLimit()
         async for rows in self._read(RowSelection(matches, min_ts=first, max_ts=last)):
             await in_thread_if_many(rows.num_rows, partial(_add_past, found, limits, rows, start))
-        return await in_thread_if_many(limits.values, lambda: _sort_past(found, limit))
+        return await in_thread_if_many(limits.values, lambda: encode(_sort_past(found, limit)))
 
     async def _read(self, selection: RowSelection) -> AsyncIterator[pa.RecordBatch]:
         if self._stream is not None:
@@ -233,9 +248,12 @@ def _add_past(
 
 
 def _sort_past(found: dict[str, dict[int, bytes]], limit: int | None) -> list[KeyValues]:
-    """Return the records of the first ``limit`` keys, sorted by key and time."""
+    """Return the records of the first ``limit`` keys, sorted by key and time.
+
+    They are removed from ``found``, so that the event loop does not free all of them at once.
+    """
     return [
-        KeyValues(key, [_value(ts, val) for ts, val in sorted(found[key].items())])
+        KeyValues(key, [_value(ts, val) for ts, val in sorted(found.pop(key).items())])
         for key in sorted(found)[:limit]
     ]
 

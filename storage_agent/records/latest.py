@@ -3,6 +3,7 @@
 import asyncio
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import islice
 from typing import TypeVar
 
@@ -12,9 +13,13 @@ import pyarrow as pa
 from storage_agent.records.field_index import FieldIndex, extract_term
 from storage_agent.streams.columns import as_list
 from storage_agent.streams.index import EARLIEST
-from storage_agent.timeseries.loop_work import MAX_LOOP_SERIES
+from storage_agent.timeseries.loop_work import MAX_LOOP_ITEMS
+from storage_agent.work_threads import WORK_THREADS
 
 T = TypeVar("T")
+
+MAX_COPIED_KEYS = 10_000
+"""The maximum number of records that are copied one by one; to copy all is quicker than more."""
 
 
 class StoredRecord(msgspec.Struct, frozen=True, gc=False):
@@ -45,6 +50,7 @@ class LatestRecords:
         self._ordered: list[str] | None = None
         self._indexes: dict[tuple[str, str], FieldIndex] = {}
         self._building = asyncio.Lock()
+        self._turns = asyncio.Semaphore(WORK_THREADS)
         self._changed: set[str] = set()
         """The keys whose records changed since the last build of an index began."""
 
@@ -96,14 +102,31 @@ class LatestRecords:
         """Return the visible records as pairs of a key and a record."""
         return [item for item in self._records.items() if self._is_visible(item[1])]
 
-    async def read(self, count: int, function: Callable[["LatestRecords"], T]) -> T:
+    def turn(self, count: int) -> AbstractAsyncContextManager[None]:
+        """Return a context that a read of ``count`` records enters before it calls ``read``.
+
+        Reads of many records wait there while all threads read. Otherwise the snapshots and results
+        of all concurrent reads would be in memory at once.
+        """
+        return nullcontext() if count <= MAX_LOOP_ITEMS else self._turns
+
+    async def read(
+        self,
+        count: int,
+        function: Callable[["LatestRecords"], T],
+        keys: Iterable[str] | None = None,
+        *,
+        ordered: bool = False,
+    ) -> T:
         """Return what a function reads from the records; a thread reads many, from a snapshot.
 
-        ``count``: the approximate number of records that the function reads.
+        ``count``: the approximate number of records that the function reads. ``keys``: the keys of
+        these records; None for all, or for more than ``MAX_COPIED_KEYS``. ``ordered``: True if the
+        function calls ``scan``.
         """
-        if count <= MAX_LOOP_SERIES:
+        if count <= MAX_LOOP_ITEMS:
             return function(self)
-        return await asyncio.to_thread(function, self._snapshot())
+        return await asyncio.to_thread(function, self._snapshot(keys, ordered=ordered))
 
     async def sort(self) -> None:
         """Sort the keys for ``scan``, unless they are sorted."""
@@ -160,11 +183,15 @@ class LatestRecords:
     def _is_visible(self, record: StoredRecord) -> bool:
         return record.segment >= self._first and record.created >= self._before
 
-    def _snapshot(self) -> "LatestRecords":
+    def _snapshot(self, keys: Iterable[str] | None, *, ordered: bool) -> "LatestRecords":
         """Return a copy without indexes, which a thread can read while this object changes."""
-        copy = LatestRecords()
-        copy._records = self._records.copy()
-        copy._ordered = None if self._ordered is None else self._ordered.copy()
+        copy, present = LatestRecords(), self._records
+        copy._records = (
+            present.copy()
+            if keys is None
+            else {key: record for key in keys if (record := present.get(key)) is not None}
+        )
+        copy._ordered = self._ordered.copy() if ordered and self._ordered else None
         copy.hide(self._first, self._before)
         return copy
 

@@ -1,15 +1,18 @@
 """The query for the latest records of a schema that satisfy conditions on fields."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from functools import partial
+from operator import itemgetter
+from typing import TypeVar
 
 from mistbow.errors import InvalidRequestError
 from storage_agent.records.bodies import KeyValues, RecordQueryBody
 from storage_agent.records.field_index import FieldCondition, Term, extract_term, parse_condition
 from storage_agent.records.kind import to_record_value
-from storage_agent.records.latest import LatestRecords, StoredRecord
+from storage_agent.records.latest import MAX_COPIED_KEYS, LatestRecords, StoredRecord
 from storage_agent.timeseries.point_queries import parse_time_range
+
+T = TypeVar("T")
 
 _Found = Collection[Collection[tuple[Term, str]]]
 """For each condition on an indexed field, (term, key) of the records that satisfy it."""
@@ -47,12 +50,23 @@ class RecordQuery:
             body.limit,
         )
 
-    async def run(self, latest: LatestRecords) -> list[KeyValues]:
-        """Return the records in ``latest`` that satisfy the conditions, sorted by key."""
+    async def run(self, encode: Callable[[list[KeyValues]], T], latest: LatestRecords) -> T:
+        """Encode the records in ``latest`` that satisfy the conditions, sorted by key.
+
+        ``encode``: called in the thread that selects the records.
+        """
+        async with latest.turn(_count(await self._find(latest), latest)):
+            # Again, since records may have changed before the turn.
+            found = await self._find(latest)
+            return await latest.read(
+                _count(found, latest),
+                lambda records: encode(self._select(found, records)),
+                _keys(found),
+            )
+
+    async def _find(self, latest: LatestRecords) -> _Found:
         indexes = await latest.indexes(self.schema, [each.field for each in self.indexed])
-        found = [index.find(each) for index, each in zip(indexes, self.indexed, strict=True)]
-        count = sum(map(len, found)) if found else len(latest)
-        return await latest.read(count, partial(self._select, found))
+        return [index.find(each) for index, each in zip(indexes, self.indexed, strict=True)]
 
     def _select(self, found: _Found, latest: LatestRecords) -> list[KeyValues]:
         candidates = _candidates(found, latest)
@@ -67,6 +81,19 @@ class RecordQuery:
         if self.times is not None and not self.times[0] <= record.ts <= self.times[1]:
             return False
         return all(each.matches(extract_term(record.val, each.field)) for each in self.others)
+
+
+def _count(found: _Found, latest: LatestRecords) -> int:
+    """Return the approximate number of records that a query reads."""
+    return sum(map(len, found)) if found else len(latest)
+
+
+def _keys(found: _Found) -> Iterable[str] | None:
+    """Return the keys of the condition that the fewest records satisfy; None: all, or too many."""
+    fewest = min(found, key=len, default=None)
+    if fewest is None or len(fewest) > MAX_COPIED_KEYS:
+        return None
+    return map(itemgetter(1), fewest)
 
 
 def _candidates(found: _Found, latest: LatestRecords) -> Iterable[tuple[str, StoredRecord]]:

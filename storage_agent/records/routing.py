@@ -99,12 +99,14 @@ class RoutingTableStore:
     async def _read(self, body: RoutingReadBody) -> list[_StoredTables]:
         times = parse_time_range(body.since, body.until, body.latest)
         if times is None:
-            records: list[KeyValues] = await self.kind.read_latest(())
-        else:
-            records = await self.kind.read_past((), *times)
-        return [
-            _StoredTables(
-                each.key, [_TableAtTime(value.timestamp, value.value) for value in each.values]
-            )
-            for each in records
-        ]
+            return await self.kind.read_latest(_to_tables, ())
+        return await self.kind.read_past(_to_tables, (), *times)
+
+
+def _to_tables(records: list[KeyValues]) -> list[_StoredTables]:
+    return [
+        _StoredTables(
+            each.key, [_TableAtTime(value.timestamp, value.value) for value in each.values]
+        )
+        for each in records
+    ]

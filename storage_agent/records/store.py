@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
 from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError, UnavailableError
+from mistbow.runtime.collection import release
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from storage_agent.http.deletions import check_deletion_scope
 from storage_agent.membership.fabric_membership import FabricMembership
@@ -27,7 +29,7 @@ from storage_agent.records.schemas import Schemas
 from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 from storage_agent.streams.streams import Streams
-from storage_agent.timeseries.loop_work import MAX_LOOP_SERIES, in_thread_if_many
+from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.point_queries import name_set, parse_time_range
 
 _EXPIRY_INTERVAL_S = 5.0
@@ -160,8 +162,8 @@ class RecordStore:
         if body.nodes is None:
             ready = self._ready()
             query = RecordQuery.of(body, ready.schemas.get(body.schema).indexed)
-            records = await query.run(ready.kinds["application"].latest)
-            return await _encode("application", records)
+            latest = ready.kinds["application"].latest
+            return await query.run(partial(_encode, "application"), latest)
         RecordQuery.of(body, ())  # reject an invalid query before it is sent on
         local_body = msgspec.structs.replace(body, nodes=None)
 
@@ -176,13 +178,12 @@ class RecordStore:
 
     async def _read(self, kind_name: str, body: RecordReadBody) -> bytes:
         kind = self._ready().kinds[kind_name]
+        encode = partial(_encode, kind_name)
         keys = name_set(body.key)
         times = parse_time_range(body.since, body.until, body.latest)
         if times is None:
-            records = await kind.read_latest(keys, body.start or "", body.limit)
-        else:
-            records = await kind.read_past(keys, *times, body.start or "", body.limit)
-        return await _encode(kind_name, records)
+            return await kind.read_latest(encode, keys, body.start or "", body.limit)
+        return await kind.read_past(encode, keys, *times, body.start or "", body.limit)
 
     async def _scatter(
         self,
@@ -212,10 +213,11 @@ class RecordStore:
         return self._opened
 
 
-async def _encode(kind_name: str, records: list[KeyValues]) -> bytes:
-    """Return the JSON answer with records; each of their keys has at least one value."""
-    values = sum(len(each.values) for each in records[: MAX_LOOP_SERIES + 1])
-    return await in_thread_if_many(values, lambda: msgspec.json.encode({kind_name: records}))
+def _encode(kind_name: str, records: list[KeyValues]) -> bytes:
+    """Return the JSON answer with records, and release the records in the same thread."""
+    answer = msgspec.json.encode({kind_name: records})
+    release(records)
+    return answer
 
 
 def _expiry(kind: RecordKind) -> PeriodicTask:

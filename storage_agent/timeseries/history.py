@@ -30,7 +30,7 @@ from storage_agent.streams.log import StreamLog
 from storage_agent.streams.runs import MAX_BLOCKS, hash_series
 from storage_agent.timeseries.duplicates import read_distinct
 from storage_agent.timeseries.grouped_points import COLUMNS, GroupedPoints
-from storage_agent.timeseries.loop_work import MAX_LOOP_SERIES, in_thread_if_many
+from storage_agent.timeseries.loop_work import MAX_LOOP_ITEMS, in_thread_if_many
 
 T = TypeVar("T")
 
@@ -193,7 +193,7 @@ class History:
         found = self.batches(series, start, end, max_points=MAX_POINTS, missing=missing)
         slices = Slices()
         async for batch in found:
-            if batch.num_rows > MAX_LOOP_SERIES:
+            if batch.num_rows > MAX_LOOP_ITEMS:
                 await asyncio.to_thread(points.add, batch)
             else:
                 points.add(batch)
@@ -356,7 +356,7 @@ class History:
 def _prepare(series: Collection[Series]) -> tuple[KeyMatcher, Collection[int]]:
     """Return a matcher of the rows of series, and hashes that determine which blocks have rows."""
     # So many series are in all blocks.
-    many = len(series) > MAX_LOOP_SERIES
+    many = len(series) > MAX_LOOP_ITEMS
     hashes = range(MAX_BLOCKS) if many else {hash_series(*each) for each in series}
     return KeyMatcher(series), hashes
 

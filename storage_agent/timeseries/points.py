@@ -9,7 +9,7 @@ import msgspec
 
 from mistbow.client.agent_model import Point
 from mistbow.errors import InvalidRequestError
-from mistbow.runtime.slices import Slices
+from mistbow.runtime.slices import SHORT, Slices
 from mistbow.settings import parse_labels
 from mistbow.streams.json_numbers import from_json
 from mistbow.streams.schemas import POINTS
@@ -80,7 +80,7 @@ class PointEncoder:
         """Return the same as ``encode``; other tasks may run in between."""
         changed: dict[Series, Metadata] = {}
         columns: tuple[list[Any], ...] = ([], [], [], [], [])
-        slices = Slices(takes_turns=False)
+        slices = Slices(kind=SHORT)
         for begin in range(0, len(points), _SLICE):
             if begin:
                 await slices.pause()

@@ -97,15 +97,18 @@ class FailoverReader:
         to the end of the requested times, or if its age is at most ``body.max_stale_ms``. The
         replica must have all requested series.
         """
-        replicas = self._usable_replicas(site.name)
+        times, max_stale_ms = time_range(body), body.max_stale_ms
+        replicas = [
+            each
+            for each in self._usable_replicas(site.name)
+            if (times is not None and times[1] <= each.complete_to)
+            or (max_stale_ms is not None and each.stale_ms <= max_stale_ms)
+        ]
         requested = await self._requested_series(site.name, body) if replicas else {}
-        times = time_range(body)
         for replica in replicas:
-            is_closed = times is not None and times[1] <= replica.complete_to
-            is_fresh = body.max_stale_ms is not None and replica.stale_ms <= body.max_stale_ms
             copy, instance = replica.copy, replica.instance
             covered = await self._covered(site.name, copy, instance, requested, times)
-            if (is_closed or is_fresh) and len(covered) == len(requested) > 0:
+            if len(covered) == len(requested) > 0:
                 aggregate = is_aggregate(body)
                 return FailoverAnswer([await self._answer(replica, body, requested, aggregate)])
         return None

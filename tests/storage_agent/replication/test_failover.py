@@ -16,7 +16,7 @@ from mistbow.streams.schemas import EVENTS, POINTS
 from mistbow.streams.wire import Chunk, Position
 from storage_agent.http.points import GetBody, QueryBody
 from storage_agent.membership.fabric_membership import FabricMembership
-from storage_agent.membership.facts import REPLICAS, SITE, SiteFact, encode_fact
+from storage_agent.membership.facts import REPLICAS, SITE, Facts, SiteFact, encode_fact
 from storage_agent.replication.failover import failover, replica_answers
 from storage_agent.replication.failover.failover import FailoverReader
 from storage_agent.replication.follower.follower import Follower
@@ -104,3 +104,21 @@ async def test_threads_select_and_encode_many_series_of_a_silent_site(
     assert stood.missing == ()
     assert threads
     assert threading.current_thread() not in threads
+
+
+async def test_series_are_not_selected_for_replicas_that_are_not_recent(
+    streams: Streams, settings: AgentSettings, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    selected = []
+
+    def observed(facts: Facts) -> Any:
+        selected.append(facts)
+        return published_series(facts)
+
+    published_series = failover.published_series
+    monkeypatch.setattr(failover, "published_series", observed)
+    async with failover_of(["x"], streams, settings, clock) as reader:
+        assert await reader.answer_nearby(SILENT, GetBody()) is None
+        assert not selected
+        assert await reader.answer_nearby(SILENT, GetBody(max_stale_ms=60_000)) is not None
+        assert selected

@@ -2,6 +2,7 @@
 
 import asyncio
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -41,3 +42,27 @@ async def test_encoding_does_not_wait_for_the_turns_of_long_reads(
         each.cancel()
     assert len(encoded.series) == 2000
     assert 0 < turns <= 10
+
+
+async def test_encodings_of_concurrent_bodies_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "time", SecondClock())
+    encode = PointEncoder._encode_columns
+    begun = 0
+
+    def encode_columns(*arguments: Any) -> Any:
+        nonlocal begun
+        begun += 1
+        return encode(*arguments)
+
+    encoder = PointEncoder(AgentSettings(), Catalogue())
+    points = [Point("m", f"e{n}", n, 1.0) for n in range(2000)]
+    bodies = [asyncio.create_task(encoder.encode_in_slices(points)) for _ in range(50)]
+    await asyncio.sleep(0)
+    monkeypatch.setattr(PointEncoder, "_encode_columns", encode_columns)
+    most = 0
+    while not all(body.done() for body in bodies):
+        before = begun
+        await asyncio.sleep(0)
+        most = max(most, begun - before)
+    assert begun == 50 * 3
+    assert most == 1
