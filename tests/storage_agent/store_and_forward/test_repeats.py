@@ -96,6 +96,24 @@ async def test_spool_forgets_the_keys_of_bodies_whose_points_may_be_deleted(
     await spool.close()
 
 
+async def test_spool_forgets_the_keys_of_bodies_although_the_disk_is_full(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db", 2**20)
+    keys = [RequestKey("chosen"), RequestKey.of_body("lines", "1"), RequestKey.of_body("lines", "2")]
+    for key in keys[:2]:
+        await spool.append(key, b"{}", 1)
+    await spool.remove(await spool.next(9, 9))
+    file = spool._file.open()
+    file.execute("pragma query_only = on")
+    await spool.forget_bodies()
+    assert [await spool.status(key) for key in keys] == ["stored", None, None]
+    file.execute("pragma query_only = off")
+    for key in keys[1:]:
+        await spool.append(key, b"{}", 1)
+    await spool.remove(await spool.next(9, 9))
+    assert [await spool.status(key) for key in keys] == ["stored"] * 3
+    await spool.close()
+
+
 async def test_concurrent_bodies_do_not_exceed_the_limit_of_the_spool(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool.db", 15)
     appends = [spool.append(RequestKey(key), bytes(10), 1) for key in "ab"]
