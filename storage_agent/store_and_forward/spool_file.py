@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mistbow.telemetry import get_logger
-from storage_agent.request_key import OF_BODY, RequestKey
+from storage_agent.request_key import BODY_MARK, RequestKey
 from storage_agent.store_and_forward import wal_repair
 from storage_agent.store_and_forward.acknowledged_id import AcknowledgedId
 
@@ -147,7 +147,7 @@ class SpoolFile:
         with contextlib.suppress(sqlite3.OperationalError):  # a full disk must not prevent reading
             self._expire_keys()
         before = time.monotonic() - _KEY_AGE_S
-        if OF_BODY in key.text:
+        if BODY_MARK in key.text:
             before = max(before, self._forgotten_at)
         query = "select digest from stored where key = ? and since > ?"
         found = file.execute(query, (key.text, before)).fetchone()
@@ -205,7 +205,7 @@ class SpoolFile:
         """Forget the keys of stored bodies that were derived from the bodies."""
         self._forgotten_at = time.monotonic()
         with contextlib.suppress(sqlite3.OperationalError):  # a full disk must not prevent this
-            forgotten = self.open().execute("delete from stored where instr(key, ?)", (OF_BODY,))
+            forgotten = self.open().execute("delete from stored where instr(key, ?)", (BODY_MARK,))
             self.stored_keys -= forgotten.rowcount
 
     def _opened(self) -> sqlite3.Connection:
