@@ -5,8 +5,11 @@ from dataclasses import dataclass, replace
 from mistbow.auth.callers import Caller
 from mistbow.errors import ReusedKeyError
 
-OF_BODY = "\r"
-"""The prefix of keys that agents derive from bodies; a client cannot send it in a header."""
+BODY_MARK = "\r"
+"""Marks the keys that agents derive from bodies; a client cannot send this mark in a header.
+
+The mark is inside a key: the caller's name precedes it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class RequestKey:
 
         ``digest``: identifies the body among the bodies of the protocol.
         """
-        return cls(f"{OF_BODY}{protocol}/{digest}")
+        return cls(f"{BODY_MARK}{protocol}/{digest}")
 
     def of(self, caller: Caller) -> "RequestKey":
         """Return the key with the caller's name; see ``Caller.scoped_key``."""

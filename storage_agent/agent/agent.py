@@ -272,8 +272,13 @@ class Agent:
         with full_collections_paused():
             counts = await count_points(parts.history, await select(), start, end, missing)
             if not dry_run:
+                # Before, since the agent may end during the deletion; after, for the bodies that
+                # were spooled and stored meanwhile, and whose points are deleted.
                 await self._points.forget_bodies()
-                deleted = await parts.remover.delete(select, start, end)
+                try:
+                    deleted = await parts.remover.delete(select, start, end)
+                finally:
+                    await self._points.forget_bodies()
                 await self.membership.retract_series(deleted, parts.catalogue.contains)
         return Deletion(counts, dry_run, missing)
 

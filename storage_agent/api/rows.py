@@ -5,7 +5,6 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from storage_agent.api.streams import row_selection
 from storage_agent.http.abandonment import only_reads
 from storage_agent.membership.proxy import proxied_router
 from storage_agent.streams import subscription
+from storage_agent.streams.columns import Int64s, without_unused_words
 from storage_agent.streams.json_values import encode, objects
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.read_access import check_readable
@@ -60,7 +60,7 @@ def rows_routes(agent: Agent, times: Timestamps) -> APIRouter:
     These routes must be added before the routes of ``/streams/{name}``.
     """
     routes = proxied_router(agent.proxy, "streams", prefix="/streams")
-    turn = asyncio.Lock()
+    encoder = EventEncoder()
 
     @routes.get("/{name:path}/rows", summary="Rows as JSON")
     @only_reads
@@ -113,7 +113,7 @@ def rows_routes(agent: Agent, times: Timestamps) -> APIRouter:
         # A position beyond the head raises here, while the status can still be set.
         await anext(subscription.read(stream.log, selector, begin, begin))
         return EventSourceResponse(
-            _events(agent, stream, selector, begin, turn),
+            _events(agent, stream, selector, begin, encoder),
             ping=_PING_S,
             send_timeout=_SEND_TIMEOUT_S,
         )
@@ -191,14 +191,39 @@ def _wider(span: int, *, has_rows: bool) -> int:
     return min(2 * span, _MAX_SPAN) if has_rows else 2 * span
 
 
+class EventEncoder:
+    """Encodes the rows of all readers, one small and one large batch at a time.
+
+    So other requests wait for one batch, however many readers there are.
+    """
+
+    def __init__(self) -> None:
+        self._small = asyncio.Lock()
+        self._large = asyncio.Lock()
+
+    async def encode(self, found: SelectedRows, start: int, count: int) -> bytes:
+        """Return encoded `row` events of a batch; a thread encodes a large batch.
+
+        ``start``, ``count``: the index of the first row of the batch, and the number of its rows.
+        """
+        # A slice retains the dictionaries of the whole segment or run.
+        rows = without_unused_words(found.rows.slice(start, count))
+        positions = found.positions[start : start + count]
+        if rows.nbytes > _MAX_LOOP_BYTES:
+            async with self._large:
+                return await asyncio.to_thread(_row_events, rows, positions)
+        async with self._small:
+            events = _row_events(rows, positions)
+            await asyncio.sleep(0)
+        return events
+
+
 async def _events(
-    agent: Agent, stream: Stream, selector: RowSelector, begin: int, turn: asyncio.Lock
+    agent: Agent, stream: Stream, selector: RowSelector, begin: int, encoder: EventEncoder
 ) -> AsyncIterator[bytes]:
     """Yield encoded server-sent events: `row` events in batches, and `position` events.
 
     Rows are read only as fast as the client receives events, which bounds the memory in use.
-    ``turn``: held while the event loop encodes a batch, so that other requests wait for one batch
-    at a time, however many readers there are.
     """
     log, position, span = stream.log, Position(begin, 0), 0
     last_sent = time.monotonic()
@@ -214,14 +239,7 @@ async def _events(
             ):
                 batch = min(_BATCH_ROWS, _rows_within(found.rows, _BATCH_BYTES))
                 for start in range(0, found.rows.num_rows, batch):
-                    encode_batch = partial(_row_events, found, start, batch)
-                    if found.rows.slice(start, batch).nbytes > _MAX_LOOP_BYTES:
-                        yield await asyncio.to_thread(encode_batch)
-                    else:
-                        async with turn:
-                            text = encode_batch()
-                            await asyncio.sleep(0)
-                        yield text
+                    yield await encoder.encode(found, start, batch)
                     last_sent = time.monotonic()
                 rows += found.rows.num_rows
                 position = found.position
@@ -241,15 +259,12 @@ def _position_event(position: Position) -> bytes:
     return _event("position", data, position.next)
 
 
-def _row_events(found: SelectedRows, start: int, count: int) -> bytes:
-    """Return encoded `row` events of a batch; the id of an event is the position after its row.
-
-    ``start``, ``count``: the index of the first row of the batch, and the number of its rows.
-    """
-    rows = objects(found.rows.slice(start, count))
-    after = (found.positions[start : start + count] + 1).tolist()
+def _row_events(rows: pa.RecordBatch, positions: Int64s) -> bytes:
+    """Return encoded `row` events; the id of an event is the position after its row."""
+    after = (positions + 1).tolist()
     return b"".join(
-        _event("row", encode(row), position) for row, position in zip(rows, after, strict=True)
+        _event("row", encode(row), position)
+        for row, position in zip(objects(rows), after, strict=True)
     )
 
 

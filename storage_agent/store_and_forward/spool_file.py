@@ -6,6 +6,7 @@ bodies that are still readable. The damaged file and damaged bodies remain besid
 """
 
 import contextlib
+import math
 import shutil
 import sqlite3
 import tempfile
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mistbow.telemetry import get_logger
-from storage_agent.request_key import OF_BODY, RequestKey
+from storage_agent.request_key import BODY_MARK, RequestKey
 from storage_agent.store_and_forward import wal_repair
 from storage_agent.store_and_forward.acknowledged_id import AcknowledgedId
 
@@ -82,6 +83,7 @@ class SpoolFile:
         self.stored_keys = 0
         self._rebuilt = path.with_name(f"{path.name}.rebuilt")
         self._acknowledged = AcknowledgedId(path.with_name(f"{path.name}-acknowledged"))
+        self._forgotten_at = -math.inf
         self._connection: sqlite3.Connection | None = None
 
     def exists(self) -> bool:
@@ -144,8 +146,11 @@ class SpoolFile:
             return "waiting"
         with contextlib.suppress(sqlite3.OperationalError):  # a full disk must not prevent reading
             self._expire_keys()
-        query = "select digest from stored where key = ? and since >= ?"
-        found = file.execute(query, (key.text, time.monotonic() - _KEY_AGE_S)).fetchone()
+        before = time.monotonic() - _KEY_AGE_S
+        if BODY_MARK in key.text:
+            before = max(before, self._forgotten_at)
+        query = "select digest from stored where key = ? and since > ?"
+        found = file.execute(query, (key.text, before)).fetchone()
         if not found:
             return None
         key.check(found[0] or 0)
@@ -198,8 +203,10 @@ class SpoolFile:
 
     def forget_bodies(self) -> None:
         """Forget the keys of stored bodies that were derived from the bodies."""
-        forgotten = self.open().execute("delete from stored where instr(key, ?)", (OF_BODY,))
-        self.stored_keys -= forgotten.rowcount
+        self._forgotten_at = time.monotonic()
+        with contextlib.suppress(sqlite3.OperationalError):  # a full disk must not prevent this
+            forgotten = self.open().execute("delete from stored where instr(key, ?)", (BODY_MARK,))
+            self.stored_keys -= forgotten.rowcount
 
     def _opened(self) -> sqlite3.Connection:
         wal = self._beside("-wal")

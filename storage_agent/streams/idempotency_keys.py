@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from storage_agent.request_key import OF_BODY, RequestKey
+from storage_agent.request_key import BODY_MARK, RequestKey
 from storage_agent.streams.segments import AppendResult
 
 MAX_KEYS = 100_000
@@ -83,7 +83,7 @@ class IdempotencyKeys:
     def _table(self, key: str) -> "_KeyTable":
         if key.startswith(INTERNAL_PREFIX):
             return self._internal
-        return self._of_bodies if OF_BODY in key else self._of_clients
+        return self._of_bodies if BODY_MARK in key else self._of_clients
 
 
 class _KeyTable:

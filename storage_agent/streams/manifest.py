@@ -180,6 +180,10 @@ class ManifestCell:
                 "too many tombstones wait for compaction", hint="Try again in a minute."
             )
 
+    async def refresh(self) -> Manifest:
+        """Return the manifest, after a read from Ignite if the result of a change is unknown."""
+        return await self.update(lambda manifest: manifest)
+
     async def update(self, change: Callable[[Manifest], Manifest]) -> Manifest:
         """Replace the manifest with the result of ``change``, and return the new manifest.
 

@@ -190,9 +190,10 @@ async def _read_run(
     [extent] = await log.extents([entry])
     stop = min(entry.next, stop)
     rows, positions = await asyncio.to_thread(selector.select, extent, start, stop)
+    limit = _CHUNK_ROWS
     while _is_too_large(rows):
-        chunk = await asyncio.to_thread(_first_chunk, rows, positions, extent.segments)
-        count = chunk.num_rows
+        chunk = await asyncio.to_thread(_first_chunk, rows, positions, extent.segments, limit)
+        count, limit = chunk.num_rows, min(_CHUNK_ROWS, _rows_of_chunk(chunk))
         if count == rows.num_rows:
             rows = chunk
             break
@@ -212,21 +213,31 @@ def _is_too_large(rows: pa.RecordBatch) -> bool:
     return bool(rows.num_rows and (rows.num_rows > _CHUNK_ROWS or rows.nbytes > MAX_CHUNK_BYTES))
 
 
-def _first_chunk(rows: pa.RecordBatch, positions: Int64s, table: SegmentTable) -> pa.RecordBatch:
+def _first_chunk(
+    rows: pa.RecordBatch, positions: Int64s, table: SegmentTable, limit: int
+) -> pa.RecordBatch:
     """Return the first rows of a run, up to the end of a segment: those of the next chunk.
 
-    ``table``: the segments of the run.
+    ``table``: the segments of the run. ``limit``: the maximum number of rows of several segments.
     """
-    limit = min(_CHUNK_ROWS, len(positions))
+    first = table.find(int(positions[0]))
     while True:
-        first, last = table.find_all(positions[[0, limit - 1]]).tolist()
-        chunk = rows.slice(0, int(np.searchsorted(positions, table.next[last])))
-        if chunk.nbytes > MAX_CHUNK_BYTES:
-            # A slice retains the dictionaries of the whole run.
+        chunk, last = rows, table.find(int(positions[-1]))
+        if limit < len(positions):
+            last = max(first, table.find(int(positions[limit])) - 1)
+            chunk = rows.slice(0, int(np.searchsorted(positions, table.next[last])))
+        if chunk.nbytes > MAX_CHUNK_BYTES // 2:
+            # A slice retains the dictionaries of the whole run. Below this size they may remain:
+            # the next chunk can have twice as many rows.
             chunk = without_unused_words(chunk)
         if chunk.nbytes <= MAX_CHUNK_BYTES or first == last:
             return chunk
-        limit //= 2
+        limit = _rows_of_chunk(chunk)
+
+
+def _rows_of_chunk(rows: pa.RecordBatch) -> int:
+    """Return the number of such rows that take as many bytes as a chunk may have."""
+    return int(rows.num_rows * MAX_CHUNK_BYTES // max(1, rows.nbytes))
 
 
 async def follow(

@@ -46,9 +46,10 @@ class PointRemover:
         self._catalogue = catalogue
         self._remote_points = remote_points
         self._unresolved: set[Series] = set()
-        # (series, position from which their points are read) of deletions whose recheck failed.
-        self._unchecked: list[tuple[Collection[Series], int]] = []
-        self._expired: list[Series] = []
+        # The series of deletions that failed, or whose recheck failed; no series is in two sets.
+        self._unchecked: list[set[Series]] = []
+        # The series without points that no call has returned yet.
+        self._removed: list[Series] = []
 
     async def delete(
         self, select: SelectSeries, start: int | None, end: int | None
@@ -58,7 +59,8 @@ class PointRemover:
         ``start``, ``end``: ms, inclusive; None if unbounded. ``select``: returns the series to
         delete. No point can be appended between the call of ``select`` and the deletion, so a new
         series is deleted only if ``select`` returns it. The result of this method contains the
-        series that have no points after the deletion.
+        series that have no points after the deletion. After an error, ``expire`` rechecks the
+        series, because the deletion may have been stored.
         """
         head = self._raw.log.head
         series: Collection[Series] = ()
@@ -71,10 +73,18 @@ class PointRemover:
                 len(selected), lambda: cover_series(selected, self._catalogue)
             )
 
-        await self._raw.writer.delete_keys(key_sets, start, end)
-        if start is None and end is None:
-            return await self._recheck_deleted(series, head)
-        return [*await self._recheck_local(series), *await self._recheck_remote()]
+        try:
+            await self._raw.writer.delete_keys(key_sets, start, end)
+            if start is None and end is None:
+                await self._recheck(series, head)
+            else:
+                await self._recheck_local(series)
+        except BaseException:
+            await self._recheck_later(series)
+            raise
+        if start is not None or end is not None:
+            await self._recheck_remote()
+        return self._take_removed()
 
     async def expire(self) -> list[Series]:
         """Remove the series whose points have all expired, and return them.
@@ -84,13 +94,12 @@ class PointRemover:
         that this call has removed.
         """
         removed, left = await self._catalogue.expire()
-        self._expired += removed
+        self._removed += removed
         if left:
-            self._expired += await self._recheck(left, 0)
-        self._expired += await self._recheck_remote()
-        self._expired += await self._recheck_unchecked()
-        expired, self._expired = self._expired, []
-        return expired
+            await self._recheck(left, 0)
+        await self._recheck_unchecked()
+        await self._recheck_remote()
+        return self._take_removed()
 
     async def finish_deletions(self) -> None:
         """Correct the latest values in the catalogue whose points were deleted before a crash."""
@@ -107,66 +116,57 @@ class PointRemover:
         if deleted:
             await self._recheck_local(deleted)
 
-    async def _recheck_local(self, series: Collection[Series]) -> list[Series]:
-        """Recheck the series without offloaded points; return the series without points.
+    def _take_removed(self) -> list[Series]:
+        removed, self._removed = self._removed, []
+        return removed
 
-        The other series are added to the series that ``_recheck_remote`` will recheck.
-        """
+    async def _recheck_local(self, series: Collection[Series]) -> None:
+        """Recheck the series without offloaded points; ``_recheck_remote`` rechecks the others."""
         remotes = await asyncio.to_thread(lambda: list(self._remote_points.among(series)))
         moved = {each for remote in remotes for each in remote.series}
         self._unresolved |= moved
-        left = [each for each in series if each not in moved] if moved else series
-        return await self._recheck_deleted(left, 0)
+        await self._recheck([each for each in series if each not in moved] if moved else series, 0)
 
-    async def _recheck_deleted(self, series: Collection[Series], since: int) -> list[Series]:
-        """Recheck series after a deletion; after an error, ``expire`` rechecks them again."""
-        try:
-            return await self._recheck(series, since)
-        except BaseException:
-            self._unchecked.append((series, since))
-            raise
+    async def _recheck_later(self, series: Collection[Series]) -> None:
+        """Let ``expire`` recheck the series of a deletion; a repeated deletion adds nothing."""
+        later = {each async for each in Slices().over(series)}
+        others = (each - later for each in self._unchecked)
+        self._unchecked = [each for each in (*others, later) if each]
 
-    async def _recheck_unchecked(self) -> list[Series]:
-        """Recheck the series whose recheck has failed; return the series without points.
-
-        After another error, the remaining series are rechecked by the next call.
-        """
-        gone = []
-        while self._unchecked:
-            series, since = self._unchecked[0]
+    async def _recheck_unchecked(self) -> None:
+        """Recheck the series of deletions that failed; after another error, try the next ones."""
+        raw = self._raw.log
+        for series in self._unchecked.copy():
             try:
-                gone += await self._recheck(series, since)
+                manifest = await raw.manifest.refresh()
+                raw.keys.forget_bodies(manifest.deleted_before)
+                await self._recheck_local(series)
             except MistbowError as error:
                 log.info("deletion_recheck_failed", series=len(series), reason=error.message)
-                break
-            self._unchecked.pop(0)
-        return gone
+                continue
+            self._unchecked = [each for each in self._unchecked if each is not series]
 
-    async def _recheck_remote(self) -> list[Series]:
-        """Recheck the series that ``_recheck_local`` left out; return the series without points.
+    async def _recheck_remote(self) -> None:
+        """Recheck the series that ``_recheck_local`` left out, by local and offloaded points.
 
-        Local and offloaded points are read. If a site is unreachable, the remaining series are
-        rechecked by the next call.
+        If a site is unreachable, the remaining series are rechecked by the next call.
         """
-        gone = []
         for each in list(self._unresolved):
             try:
-                gone += await self._recheck([each], 0, self._remote_points.latest)
+                await self._recheck([each], 0, self._remote_points.latest)
             except MistbowError as error:
                 log.info("latest_value_unavailable", series=each, reason=error.message)
                 break
             self._unresolved.discard(each)
-        return gone
 
     async def _recheck(
         self, series: Collection[Series], since: int, read_remote: ReadLatest | None = None
-    ) -> list[Series]:
-        """Correct the latest values of series in the catalogue; return series without points.
+    ) -> None:
+        """Correct the latest values of series in the catalogue; record the series without points.
 
         ``since``: the position from which local points are read. ``read_remote``: returns the
         latest offloaded points; None: only local points count.
         """
-        gone = []
         left = series
         slices = Slices()
         while left:
@@ -186,9 +186,8 @@ class PointRemover:
                     continue
                 self._catalogue.set_latest(each, latest.get(each))
                 if each not in latest:
-                    gone.append(each)
+                    self._removed.append(each)
             left = changed
-        return gone
 
 
 async def _latest(

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import time
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -133,8 +134,10 @@ async def test_compressed_answer_is_decoded() -> None:
 
 
 @contextmanager
-def serving(at_once: bytes, in_parts: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """Answer each request by bytes at once, and then by bytes one by one, within 6 s.
+def serving(
+    at_once: bytes, in_parts: bytes, seconds: float = 6.0
+) -> Iterator[tuple[str, list[bytes]]]:
+    """Answer each request by bytes at once, and then by bytes one by one, within ``seconds``.
 
     Yield the URL, and the list of the heads of the requests.
     """
@@ -144,7 +147,7 @@ def serving(at_once: bytes, in_parts: bytes) -> Iterator[tuple[str, list[bytes]]
         received.append(await reader.readuntil(b"\r\n\r\n"))
         writer.write(at_once)
         for byte in in_parts:
-            await asyncio.sleep(6 / len(in_parts))
+            await asyncio.sleep(seconds / len(in_parts))
             writer.write(bytes([byte]))
         await reader.read()
         writer.close()
@@ -178,14 +181,17 @@ def test_call_of_a_thread_that_is_answered_byte_by_byte_ends(
 ) -> None:
     with serving(at_once, in_parts) as (url, received):
         client = Transport(url)
+        began = time.monotonic()
         with pytest.raises(UnavailableError, match=f"{url} answers too slowly"):
             client.send(READ)
+        assert time.monotonic() - began < 4
         client.close()
         assert len(received) == 1
 
 
 def test_stream_that_a_thread_follows_has_no_total_time() -> None:
-    with serving(HEAD, bytes(60)) as (url, _):
+    # A call ends after 1.5 s: see the times of this module.
+    with serving(HEAD, bytes(60), seconds=2.0) as (url, _):
         client = Transport(url)
         with client.stream(READ) as answer:
             assert len(answer.read()) == 60

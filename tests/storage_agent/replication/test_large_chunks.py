@@ -2,10 +2,13 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from mistbow.client.operation_model import Copy
 from mistbow.streams.schemas import POINTS
 from storage_agent.replication.follower.replica import Replica
+from storage_agent.streams import subscription
+from storage_agent.streams.columns import without_unused_words
 from storage_agent.streams.compaction import Compaction, compact
 from storage_agent.streams.streams import Stream, Streams
 from tests.storage_agent.conftest import ManualClock
@@ -37,8 +40,15 @@ async def test_replica_stores_segments_that_are_too_large_for_one(
 
 
 async def test_replica_stores_run_that_is_too_large_for_a_segment(
-    streams: Streams, clock: ManualClock
+    streams: Streams, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    reduced = []
+
+    def reduce(rows: pa.RecordBatch) -> pa.RecordBatch:
+        reduced.append(rows.num_rows)
+        return without_unused_words(rows)
+
+    monkeypatch.setattr(subscription, "without_unused_words", reduce)
     source, replica = await opened(streams, clock, POINTS)
     random = np.random.default_rng(0)
     for begin in range(0, 10_000, 1_250):
@@ -57,3 +67,4 @@ async def test_replica_stores_run_that_is_too_large_for_a_segment(
     assert sum(counts) == 10_000
     assert max(counts) == 3_750, "three segments of 1.1 MB"
     assert await times(replica.stream) == list(range(10_000))
+    assert sum(reduced) <= 2 * 10_000, "each chunk begins with the size of the chunk before"
