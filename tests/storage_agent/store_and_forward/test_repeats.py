@@ -61,6 +61,34 @@ def test_key_is_recognized_during_an_outage_and_after(
             client.close()
 
 
+def test_spooled_body_is_stored_again_after_its_points_were_deleted(
+    settings: AgentSettings, clock: ManualClock
+) -> None:
+    with Gate(settings.ignite_port) as gate:
+        gate.shut()
+        through = settings.model_copy(update={"ignite_port": gate.port})
+        with running_agent(through, clock, ready=False) as url:
+            client = AgentClient(url)
+            body = f"m,host=e value=1 {clock.now}000000"
+
+            def stored() -> list[float]:
+                return client.read("raw").table["value"].to_pylist()
+
+            assert httpx.post(f"{url}/write", content=body).is_success
+            gate.open()
+            eventually(lambda: httpx.get(f"{url}/readyz").is_success, what="the agent is ready")
+            eventually(
+                lambda: client.operations.status().spooled_bodies == 0, what="the body is stored"
+            )
+            assert httpx.post(f"{url}/write", content=body).is_success
+            assert stored() == [1.0]
+            client.delete("m")
+            assert stored() == []
+            assert httpx.post(f"{url}/write", content=body).is_success
+            assert stored() == [1.0]
+            client.close()
+
+
 async def test_spool_removes_bodies_that_are_stored(tmp_path) -> None:
     path = tmp_path / "spool.db"
     spool = Spool(path, 2**20)
@@ -98,7 +126,11 @@ async def test_spool_forgets_the_keys_of_bodies_whose_points_may_be_deleted(
 
 async def test_spool_forgets_the_keys_of_bodies_although_the_disk_is_full(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool.db", 2**20)
-    keys = [RequestKey("chosen"), RequestKey.of_body("lines", "1"), RequestKey.of_body("lines", "2")]
+    keys = [
+        RequestKey("chosen"),
+        RequestKey.of_body("lines", "1"),
+        RequestKey.of_body("lines", "2"),
+    ]
     for key in keys[:2]:
         await spool.append(key, b"{}", 1)
     await spool.remove(await spool.next(9, 9))
