@@ -77,7 +77,9 @@ def test_spooled_body_is_stored_again_after_its_points_were_deleted(
             assert httpx.post(f"{url}/write", content=body).is_success
             gate.open()
             eventually(lambda: httpx.get(f"{url}/readyz").is_success, what="the agent is ready")
-            eventually(lambda: client.operations.status().spooled_bodies == 0, what="the body is stored")
+            eventually(
+                lambda: client.operations.status().spooled_bodies == 0, what="the body is stored"
+            )
             assert httpx.post(f"{url}/write", content=body).is_success
             assert stored() == [1.0]
             client.delete("m")
