@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ from analytics_worker.query_lease import QueryLease
 from analytics_worker.streaming_library import MergeStart, StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.errors import UnavailableError
+from mistbow.streams.schemas import PANES
 from tests.analytics_worker.lifecycle.runner_scene import FakeLibrary, FakeQuery
 from tests.support.conditions import eventually
 
@@ -111,6 +113,15 @@ def merge_of(group: str, *sites: str) -> Merge:
     )
 
 
+def store_panes(agent: AgentClient, merge: Merge, rows: int) -> None:
+    """Create the streams of a merge's panes with a number of rows."""
+    for source in merge.sources:
+        agent.create_stream(source.stream, PANES)
+        pane = {"pane": "p", "key": "{}", "ts": 1000, "due": 1000}
+        pane |= {"sum": 1.0, "count": 1, "min": 1.0, "max": 1.0}
+        agent.append(source.stream, pa.Table.from_pylist([pane] * rows, PANES))
+
+
 def test_results_up_to_the_removal_of_a_present_site_include_the_site(agent: AgentClient) -> None:
     both, one = merge_of("present", "a", "b"), merge_of("present", "a")
     with running(agent, both) as merge:
@@ -163,12 +174,26 @@ def test_late_panes_are_recorded_again_only_for_another_plan(
 ) -> None:
     monkeypatch.setattr(FakeQuery, "read_to", lambda *_: {"a": 7})
     one = merge_of("recorded", "a")
+    store_panes(agent, one, 7)
     other = replace(one, plan=replace(one.plan, insights=(replace(one.plan.insights[0], uid="j"),)))
     for number, fragment in enumerate((one, one, other)):
         with running(agent, fragment) as merge:
             merge.take_over(1, 100_000 + 1000 * number)
             [start] = merge.library.starts
             assert start.recorded == ({"a": 7} if number == 1 else {})
+
+
+def test_late_panes_of_a_site_that_lost_its_store_are_recorded(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeQuery, "read_to", lambda *_: {"a": 7})
+    one = merge_of("lost", "a")
+    store_panes(agent, one, 3)
+    for number in range(2):
+        with running(agent, one) as merge:
+            merge.take_over(1, 100_000 + 1000 * number)
+            [start] = merge.library.starts
+            assert start.recorded == {}
 
 
 def test_removed_site_that_was_missing_is_forgotten_when_the_new_query_takes_over(
