@@ -42,9 +42,11 @@ class SourceChanges:
         gaps = self._last_gaps() if removed else {}
         for site in sorted(removed):
             gap = gaps.get(site)
-            # The results in an open gap lack the site, as do those in a gap that ends later.
             if gap is None or (gap.until is not None and gap.until < self.until):
                 self._append((self.until, site, Left()), (self.until, site, Forgotten()))
+            elif gap.until is not None and not gap.is_removed:
+                # The results in a gap that ends later lack the site, as do those in an open gap.
+                self._append((gap.after, site, Left()), (gap.until, site, Forgotten()))
 
     def forget_removed(self) -> None:
         """Record that sites which ``merge`` does not read are not missing after ``until``.

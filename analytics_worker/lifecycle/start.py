@@ -13,7 +13,7 @@ from analytics.plan.feeds import TIME, Feed
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
 from analytics.plan.nodes import fingerprint
 from analytics.plan.resumption import resume
-from analytics_worker.merge.decisions import Left, SiteDecision, read_presence, row_of
+from analytics_worker.merge.decisions import Left, Presence, SiteDecision, read_presence, row_of
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.stateful.accumulators import accumulators_of
@@ -190,13 +190,13 @@ def _start_merge(
     location, decisions = fragment.decisions, agent.at(fragment.decisions.site)
     if covered:
         # The stored results lack the sites that were not among the sources then. The results up to
-        # the removal of a site that is a source again include the site.
+        # the removal of a site that is a source again include the site. Gaps since the removal are
+        # those of queries that began with the site, but have not taken over.
         sites = {source.data_site for source in fragment.sources}
         new = sites.difference(target.attributes.get("sites", ()))
-        gaps = read_presence(agent, location).last_gaps if new else {}
+        presence = read_presence(agent, location) if new else Presence()
         for site in sorted(new):
-            after = gaps[site].after if site in gaps else 0
-            rows = row_of(SiteDecision(after, site, Left(since)))
+            rows = row_of(SiteDecision(presence.removed_after(site), site, Left(since)))
             lease.append(location, partial(_append, decisions, location.stream, rows))
     decided_to = decisions.info(location.stream).head
     read = target.attributes.get("read", {})

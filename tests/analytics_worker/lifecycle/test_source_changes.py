@@ -17,7 +17,7 @@ from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.merge.decisions import Joined, Left, SiteDecision, read_presence, row_of
 from analytics_worker.query_lease import QueryLease
-from analytics_worker.streaming_library import MergeStart, StreamingLibrary
+from analytics_worker.streaming_library import MergeStart, QueryFailure, StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.errors import UnavailableError
 from mistbow.streams.schemas import PANES
@@ -167,6 +167,40 @@ def test_results_up_to_the_removal_include_a_site_that_is_a_source_again(
         merge.has_queries(3)
         gaps = read_last_gaps(agent, both)
         assert [gaps.absent(tick) for tick in (90_000, 101_000, 101_001)] == [set(), set(), {"b"}]
+
+
+def test_results_in_the_gap_of_a_site_that_is_removed_while_it_joins_lack_the_site(
+    agent: AgentClient,
+) -> None:
+    both, one = merge_of("joining", "a", "b"), merge_of("joining", "a")
+    with running(agent, both) as merge:
+        merge.take_over(1, 100_000)
+        merge.decide(SiteDecision(50_000, "b", Left()), SiteDecision(200_000, "b", Joined()))
+        merge.runner.accept(one)
+        merge.take_over(2, 102_000)
+        merge.runner.accept(both)
+        merge.has_queries(3)
+        gaps = read_last_gaps(agent, both)
+        assert [gaps.absent(tick) for tick in (50_000, 50_001)] == [set(), {"b"}]
+
+
+def test_gap_of_a_new_site_begins_at_its_removal_although_a_query_did_not_take_over(
+    agent: AgentClient,
+) -> None:
+    one, both = merge_of("untaken", "a"), merge_of("untaken", "a", "b")
+    with running(agent, one) as merge:
+        merge.take_over(1, 100_000)
+        merge.runner.accept(both)
+        merge.has_queries(2)
+        # The site joins, and leaves and joins again, while only the new query reads the site.
+        for joined_at in (100_200, 100_500):
+            left = SiteDecision(joined_at - 100, "b", Left())
+            merge.decide(left, SiteDecision(joined_at, "b", Joined()))
+        merge.library.queries[-1].failure = QueryFailure("the query has ended")
+        merge.has_queries(3)
+        gaps = read_presence(agent, both.decisions).gaps
+        expected = [(0, 100_200), (100_400, 100_500), (0, None)]
+        assert [(gap.after, gap.until) for gap in gaps] == expected
 
 
 def test_late_panes_are_recorded_again_only_for_another_plan(
