@@ -13,6 +13,7 @@ from analytics.plan.expressions import Measure, Source
 from analytics.plan.fragments import Merge, StreamLocation
 from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics_worker.late_data.last_gaps import read_last_gaps
+from analytics_worker.lifecycle import source_changes
 from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.merge.decisions import Joined, Left, SiteDecision, read_presence, row_of
@@ -140,8 +141,13 @@ def test_results_up_to_the_removal_of_a_present_site_include_the_site(agent: Age
         assert agent.read(one.decisions.stream).table.num_rows == rows, "it is recorded once"
 
 
-def test_gap_of_a_new_site_is_recorded_although_its_append_fails_once(agent: AgentClient) -> None:
-    one, both = merge_of("new", "a"), merge_of("new", "a", "b")
+@pytest.mark.parametrize(("now", "until"), [(90_000, 101_000), (103_500, 108_000)])
+def test_gap_of_a_new_site_up_to_the_end_of_the_handover_is_recorded_although_an_append_fails(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch, now: int, until: int
+) -> None:
+    monkeypatch.setattr(source_changes, "system_clock", lambda: now)
+    group = f"new-{now}"
+    one, both = merge_of(group, "a"), merge_of(group, "a", "b")
     client = FailingClient(agent.url)
     with running(client, one) as merge:
         merge.take_over(1, 100_000)
@@ -151,7 +157,7 @@ def test_gap_of_a_new_site_is_recorded_although_its_append_fails_once(agent: Age
         merge.take_over(2, 102_000)
         assert not client.failures, "one append has failed"
         gaps = read_presence(agent, both.decisions).gaps
-        assert [(gap.after, gap.until) for gap in gaps] == [(0, 100_500), (100_500, 101_000)]
+        assert [(gap.after, gap.until) for gap in gaps] == [(0, 100_500), (100_500, until)]
     client.close()
 
 
