@@ -167,21 +167,23 @@ def settlement(generation: Generation, facts: GroupFacts, now: int) -> tuple[str
     """Return the sites that are missing in the final results of an ended generation.
 
     None: its results are not final. They are final when the desired version of the fragment that
-    writes them is ``LATE_MS`` beyond the end, corrects none of them, and no site is missing. A
-    correction is waited for until ``MAX_ABSENCE_MS`` after the end, and a missing site until it has
-    been missing for this time since the end.
+    writes them is ``LATE_MS`` beyond the end, has searched for late points up to there, corrects
+    none of them, and no site is missing. A correction is waited for until ``MAX_ABSENCE_MS`` after
+    the end, and a missing site until it has been missing for this time since the end.
     """
     if generation.until is None:
         return None
-    status = facts.status
+    status, end = facts.status, generation.until + LATE_MS
     # A correction may wait for a site that never answers again.
     may_correct = now < generation.until + MAX_ABSENCE_MS
     is_computed = (
         facts.desired is not None
         and status is not None
         and runs(status, facts.desired)
-        and status.frontier >= generation.until + LATE_MS
-        and not (may_correct and generation.uid in status.correcting)
+        and status.frontier >= end
+        and not (
+            may_correct and (generation.uid in status.correcting or status.corrected_until < end)
+        )
     )
     if is_computed:
         return _given_up(facts.missing, generation.until, now)

@@ -212,19 +212,20 @@ class Corrector:
                 self._task = _CorrectionTask(fragment, epoch, scanner, access)
         return {name: scanner.next}
 
-    def step(self, frontier: int) -> bool:
+    def step(self, frontier: int, *, may_compute: bool = True) -> bool:
         """Correct the results at those affected ticks that are complete.
 
-        Return whether any ticks were affected. ``frontier``: the time (ms) up to which results are
-        complete.
+        Return whether any affected ticks were processed. ``frontier``: the time (ms) up to which
+        results are complete. ``may_compute``: whether results may be computed now; otherwise, late
+        data is only searched for, and reported as due.
         """
         task = self._task
         if task is None:
             return False
         former = self._former
         if former is None:
-            return self._scan_and_correct(task, task.scanner, frontier)
-        corrected = self._scan_and_correct(task, former, frontier)
+            return self._scan_and_correct(task, task.scanner, frontier, may_compute=may_compute)
+        corrected = self._scan_and_correct(task, former, frontier, may_compute=may_compute)
         if former.is_finished:
             self._former = None
         return corrected
@@ -237,7 +238,12 @@ class Corrector:
         self._stopping.set()
 
     def _scan_and_correct(
-        self, task: _CorrectionTask, scanner: LateDataScanner, frontier: int
+        self,
+        task: _CorrectionTask,
+        scanner: LateDataScanner,
+        frontier: int,
+        *,
+        may_compute: bool,
     ) -> bool:
         # Between two multiples of its grain there is no tick to wait for.
         grain = task.fragment.grain_ms
@@ -251,6 +257,8 @@ class Corrector:
         uids = {insight.uid for insight in task.fragment.plan.insights}
         due = merge_spans_of_insights(touched, waiting.spans)
         spans = {uid: each for uid, each in due.items() if uid in uids}
+        if spans and not may_compute:
+            return False
         is_behind = scanner.is_behind
         gaps = read_last_gaps(self._agent, task.fragment)
         # Only the stored position of a merge can wait for a site.

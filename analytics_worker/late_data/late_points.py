@@ -57,6 +57,9 @@ class LatePointScanner:
         source = self.fragment.source
         if self.goal is None:
             goal = self.agent.at(source.site).offset(source.stream, self.next, _MAX_ROWS)
+            if source.feed is not msgspec.UNSET:
+                # Rows of a feed are never late, and its writers may not advance the frontier.
+                goal = msgspec.structs.replace(goal, frontier=frontier)
             self.due = self._affected_ticks(self._end(goal))
             self.goal = goal
         return None if frontier < self.goal.frontier else (self.due, self._end(self.goal))

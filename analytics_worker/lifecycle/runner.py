@@ -208,15 +208,18 @@ class FragmentRunner:
         if progress.active is None or isinstance(progress.accepted.fragment, Partial):
             return _MIN_CORRECTION_PAUSE_S
         began = time.monotonic()
-        if self._slot.is_start_recent and began < self._corrected_at + _MAX_CORRECTION_WAIT_S:
-            return _MIN_CORRECTION_PAUSE_S  # first results are more urgent
-        self._corrected_at = began
+        # First results are more urgent, but the status reports at once which corrections are due.
+        may_wait = began < self._corrected_at + _MAX_CORRECTION_WAIT_S
+        may_compute = not (may_wait and self._slot.is_start_recent)
+        if may_compute:
+            self._corrected_at = began
         self._library.adopt_thread()
         self._library.set_salience(None)
         with suppress(FencedError):  # the runner notices it too
-            self._corrector.step(progress.frontier)
+            self._corrector.step(progress.frontier, may_compute=may_compute)
         with suppress(MistbowError):
-            self._silence.check(progress.active.fragment, progress.frontier)
+            if may_compute:
+                self._silence.check(progress.active.fragment, progress.frontier)
         seconds = time.monotonic() - began
         return min(max(_MIN_CORRECTION_PAUSE_S, 4 * seconds), _MAX_CORRECTION_PAUSE_S)
 

@@ -15,6 +15,10 @@ from analytics_worker.merge.decisions import (
     row_of,
 )
 from mistbow.client.agent import AgentClient
+from mistbow.clock import system_clock
+
+_MAX_HANDOVER_MS = 5000
+"""The time (ms) within which a handover usually stops the query of the former fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +46,11 @@ class SourceChanges:
         gaps = self._last_gaps() if removed else {}
         for site in sorted(removed):
             gap = gaps.get(site)
-            # The results in an open gap lack the site, as do those in a gap that ends later.
             if gap is None or (gap.until is not None and gap.until < self.until):
                 self._append((self.until, site, Left()), (self.until, site, Forgotten()))
+            elif gap.until is not None and not gap.is_removed:
+                # The results in a gap that ends later lack the site, as do those in an open gap.
+                self._append((gap.after, site, Left()), (gap.until, site, Forgotten()))
 
     def forget_removed(self) -> None:
         """Record that sites which ``merge`` does not read are not missing after ``until``.
@@ -57,20 +63,23 @@ class SourceChanges:
                 self._append((self.until, gap.site, Forgotten()))
 
     def record_joined(self, former: Fragment) -> None:
-        """Record that sites which ``merge`` reads, but ``former`` does not, were missing up to
-        ``until``.
+        """Record that sites which ``merge`` reads, but ``former`` does not, were missing up to the
+        end of the handover.
 
-        During the handover, the queries of both fragments write results up to ``until``. Readers
-        use the row that was written first, even if the query of ``former`` wrote the row without
-        these sites. Call this method before the target describes ``merge``: the handover is
-        repeated if the site with the decisions does not answer.
+        During the handover, the queries of both fragments write results. Readers use the row that
+        was written first, even if the query of ``former`` wrote the row without these sites. Call
+        this method before the target describes ``merge``: the handover is repeated if the site with
+        the decisions does not answer.
         """
+        grain = self.merge.grain_ms
+        # The query of ``former`` may go on up to the clock until it is stopped.
+        until = max(self.until, (system_clock() + _MAX_HANDOVER_MS) // grain * grain)
         new = _sites_of(self.merge) - _sites_of(former)
         gaps = self._last_gaps() if new else {}
         for site in sorted(new):
             gap = gaps.get(site)
-            if gap is not None and gap.until is not None and gap.until < self.until:
-                self._append((gap.until, site, Left()), (self.until, site, Joined()))
+            if gap is not None and gap.until is not None and gap.until < until:
+                self._append((gap.until, site, Left()), (until, site, Joined()))
 
     def _last_gaps(self) -> dict[str, SiteGap]:
         return read_presence(self.agent, self.merge.decisions).last_gaps

@@ -13,7 +13,7 @@ from analytics.plan.feeds import TIME, Feed
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
 from analytics.plan.nodes import fingerprint
 from analytics.plan.resumption import resume
-from analytics_worker.merge.decisions import Left, SiteDecision, read_presence, row_of
+from analytics_worker.merge.decisions import Left, Presence, SiteDecision, read_presence, row_of
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.stateful.accumulators import accumulators_of
@@ -190,13 +190,13 @@ def _start_merge(
     location, decisions = fragment.decisions, agent.at(fragment.decisions.site)
     if covered:
         # The stored results lack the sites that were not among the sources then. The results up to
-        # the removal of a site that is a source again include the site.
+        # the removal of a site that is a source again include the site. Gaps since the removal are
+        # those of queries that began with the site, but have not taken over.
         sites = {source.data_site for source in fragment.sources}
         new = sites.difference(target.attributes.get("sites", ()))
-        gaps = read_presence(agent, location).last_gaps if new else {}
+        presence = read_presence(agent, location) if new else Presence()
         for site in sorted(new):
-            after = gaps[site].after if site in gaps else 0
-            rows = row_of(SiteDecision(after, site, Left(since)))
+            rows = row_of(SiteDecision(presence.removed_after(site), site, Left(since)))
             lease.append(location, partial(_append, decisions, location.stream, rows))
     decided_to = decisions.info(location.stream).head
     read = target.attributes.get("read", {})
@@ -207,21 +207,23 @@ def _start_merge(
         found = pool.map(
             lambda source: _seek_if_reachable(agent, source, resumption.needs), fragment.sources
         )
-        positions = dict(zip(fragment.sources, found, strict=True))
+        ranges = dict(zip(fragment.sources, found, strict=True))
     start = MergeStart(
         starts={
-            source.data_site: _merge_start(position, read.get(source.stream))
-            for source, position in positions.items()
+            source.data_site: _merge_start(each, read.get(source.stream))
+            for source, each in ranges.items()
         },
-        unreachable=tuple(
-            source.data_site for source, position in positions.items() if position is None
-        ),
+        unreachable=tuple(source.data_site for source, each in ranges.items() if each is None),
         resumed=tuple(source.data_site for source in fragment.sources if source.stream in read),
         # The late panes of an earlier position also affect the insights that are new in the plan.
+        # A site that has lost its store begins its stream anew.
         recorded={
             source.data_site: read[source.stream]
-            for source in fragment.sources
-            if has_former_plan and source.stream in read
+            for source, each in ranges.items()
+            if has_former_plan
+            and each is not None
+            and source.stream in read
+            and read[source.stream] <= each.stop
         },
         since=since if covered else 0,
         decided=decided_to,
@@ -233,25 +235,26 @@ def _append(site: AgentClient, stream: str, rows: pa.RecordBatch, epoch: int) ->
     site.append(stream, rows, epoch=epoch)
 
 
-def _seek_if_reachable(agent: AgentClient, location: StreamLocation, needs: int) -> int | None:
-    """Return the position from which on a stream has all rows after the time ``needs`` (ms).
+def _seek_if_reachable(agent: AgentClient, location: StreamLocation, needs: int) -> range | None:
+    """Return positions up to the head of a stream, with all its rows after the time ``needs`` (ms).
 
     None: the site is unreachable, or the stream does not exist yet.
     """
     try:
-        return _seek(agent, location, needs)
+        position = _seek(agent, location, needs)
+        return range(position, agent.at(location.site).info(location.stream).head)
     except (NotFoundError, UnavailableError):
         return None
 
 
-def _merge_start(position: int | None, read: int | None) -> int:
+def _merge_start(needed: range | None, read: int | None) -> int:
     """Return the position from which a merge reads a site.
 
-    ``position``: the position of the first row that the merge needs; None: the site did not answer.
+    ``needed``: the positions of the rows that the merge needs; None: the site did not answer.
     ``read``: the stored position of the previous query; None: unknown.
     """
-    if position is not None:
-        return position if read is None else min(position, read)
+    if needed is not None:
+        return needed.start if read is None else min(needed.start, read)
     # One row is read for certain: by then the source can seek the position itself.
     return max(0, (read or 0) - 1)
 

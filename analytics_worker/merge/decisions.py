@@ -79,6 +79,7 @@ class SiteGap:
 
     ``until`` is None while the site is missing. ``named_after``: as in ``Left``. ``joined_at``: the
     frontier (ms) of the site when it was decided that the site joins; None: it is not recorded.
+    ``is_removed``: whether the gap has ended because the site is no longer a source.
     """
 
     site: str
@@ -86,6 +87,7 @@ class SiteGap:
     until: int | None
     named_after: int | None = None
     joined_at: int | None = None
+    is_removed: bool = False
 
     def contains(self, tick: int) -> bool:
         """Return whether a tick (ms) is computed without the site."""
@@ -110,8 +112,12 @@ class Presence:
                     self.gaps.append(SiteGap(one.site, one.ts, None, named_after))
                 case Joined() | Forgotten() as ended if gap is not None:
                     joined_at = ended.frontier if isinstance(ended, Joined) else None
-                    closed = replace(gap, until=max(one.ts, gap.after), joined_at=joined_at)
-                    self.gaps[self.gaps.index(gap)] = closed
+                    self.gaps[self.gaps.index(gap)] = replace(
+                        gap,
+                        until=max(one.ts, gap.after),
+                        joined_at=joined_at,
+                        is_removed=isinstance(ended, Forgotten),
+                    )
 
     def open_gap(self, site: str) -> SiteGap | None:
         """Return the open gap of a site that has left and not joined again; None: the site has no
@@ -127,6 +133,11 @@ class Presence:
     def last_gaps(self) -> dict[str, SiteGap]:
         """The last gap of each site that has ever left: site -> gap."""
         return {gap.site: gap for gap in self.gaps}
+
+    def removed_after(self, site: str) -> int:
+        """Return the time (ms) after which results lack a site since its removal; 0: no removal."""
+        removals = (gap.after for gap in self.gaps if gap.site == site and gap.is_removed)
+        return max(removals, default=0)
 
     def missing(self, tick: int) -> tuple[str, ...]:
         """Return the names of the sites that are missing at a tick (ms), sorted."""

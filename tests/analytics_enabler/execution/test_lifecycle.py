@@ -123,7 +123,10 @@ def test_deployment_has_the_worst_state_and_its_earliest_time() -> None:
 
 UNTIL = GENERATION.first_tick + 60_000
 ENDED = msgspec.structs.replace(GENERATION, until=UNTIL)
-COMPUTED = replace(RUNNING, status=status(frontier=UNTIL + LATE_MS))
+COMPUTED = replace(
+    RUNNING, status=status(frontier=UNTIL + LATE_MS, corrected_until=UNTIL + LATE_MS)
+)
+UNSEARCHED = replace(COMPUTED, status=status(frontier=UNTIL + LATE_MS))
 AWAY = MissingSite("edge", 7, "it is away")
 LATER = MissingSite("far", UNTIL + 5000, "it is away")
 
@@ -135,6 +138,9 @@ LATER = MissingSite("far", UNTIL + 5000, "it is away")
         (replace(COMPUTED, status=None), 9 * MAX_ABSENCE_MS, None),
         (replace(COMPUTED, status=FORMER), 9 * MAX_ABSENCE_MS, None),
         (replace(COMPUTED, status=status(frontier=UNTIL)), 9 * MAX_ABSENCE_MS, None),
+        # A restarted worker has not searched for late points yet.
+        (UNSEARCHED, LATE_MS, None),
+        (UNSEARCHED, MAX_ABSENCE_MS, ()),
         (replace(COMPUTED, missing=(AWAY,)), LATE_MS, None),
         (replace(COMPUTED, missing=(AWAY,)), MAX_ABSENCE_MS - 1, None),
         (replace(COMPUTED, missing=(AWAY,)), MAX_ABSENCE_MS, ("edge",)),

@@ -17,7 +17,7 @@ from analytics.plan.functions import UserOperator
 from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics_worker.late_data import corrector as corrector_module
 from analytics_worker.late_data.corrector import Corrector
-from analytics_worker.merge.decisions import Left, SiteDecision, row_of
+from analytics_worker.merge.decisions import Late, LateSpan, Left, SiteDecision, row_of
 from analytics_worker.spark.library import SparkLibrary
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
@@ -60,9 +60,8 @@ class UnansweredLibrary(SparkLibrary):
 class SilentAgent:
     """An agent in memory with one decision about a site; ``advance`` waits for ``answers``."""
 
-    url = "http://silent-target"
-
-    def __init__(self) -> None:
+    def __init__(self, decision: SiteDecision) -> None:
+        self.url, self.decision = f"http://silent-target-{id(self)}", decision
         self.stores, self.answers = threading.Event(), threading.Event()
 
     def at(self, site: str) -> "SilentAgent":
@@ -75,7 +74,7 @@ class SilentAgent:
 
     def read(self, stream: str, start: int) -> SimpleNamespace:
         del stream
-        rows = [row_of(SiteDecision(1000, "x", Left()))][start:]
+        rows = [row_of(self.decision)][start:]
         table = pa.Table.from_batches(rows, EVENTS)
         return SimpleNamespace(table=table, position=SimpleNamespace(next=1))
 
@@ -85,8 +84,8 @@ class SilentAgent:
         self.answers.wait(30)
 
 
-def test_status_does_not_wait_for_the_request_that_stores_the_position() -> None:
-    agent = SilentAgent()
+def correcting_merge(agent: SilentAgent) -> Corrector:
+    """Return a corrector of a merge without a library, which can compute no results."""
     corrector = Corrector(cast("StreamingLibrary", None), cast("AgentClient", agent))
     merge = Merge(
         id="silent",
@@ -96,6 +95,34 @@ def test_status_does_not_wait_for_the_request_that_stores_the_position() -> None
         plan=fragment("results/silent", 0, "i").plan,
     )
     corrector.begin(merge, epoch=1)
+    return corrector
+
+
+def test_step_that_may_not_compute_reports_which_corrections_are_due() -> None:
+    late = Late((LateSpan("p", first=2000, last=3000, due=4000),))
+    agent = SilentAgent(SiteDecision(1000, "x", late))
+    corrector = correcting_merge(agent)
+    for _ in range(2):
+        assert not corrector.step(5000, may_compute=False)
+        assert corrector.correcting.keys() == {"i"}
+        assert corrector.ticks_due == {"i": 2}
+        assert corrector.corrected_until == 1000
+    assert not agent.stores.is_set()
+
+
+def test_step_that_may_not_compute_stores_the_position_if_no_correction_is_due() -> None:
+    agent = SilentAgent(SiteDecision(1000, "x", Left()))
+    agent.answers.set()
+    corrector = correcting_merge(agent)
+    assert not corrector.step(5000, may_compute=False)
+    assert agent.stores.is_set()
+    assert corrector.corrected_until == 5000
+    assert corrector.missing_sites == {"x": 1000}
+
+
+def test_status_does_not_wait_for_the_request_that_stores_the_position() -> None:
+    agent = SilentAgent(SiteDecision(1000, "x", Left()))
+    corrector = correcting_merge(agent)
     with ThreadPoolExecutor() as pool:
         step = pool.submit(corrector.step, 5000)
         try:

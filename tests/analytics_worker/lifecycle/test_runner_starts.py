@@ -34,12 +34,17 @@ def test_started_runner_has_its_rank_before_its_sites_have_answered() -> None:
         assert not slot.acquire(Owner(), FIRST)
 
 
-def _corrections(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the frontiers of the corrections from now on, which only record them."""
-    corrected: list[int] = []
-    monkeypatch.setattr(Corrector, "step", lambda _, frontier: corrected.append(frontier))
-    monkeypatch.setattr(SilenceMonitor, "check", lambda *_: None)
-    return corrected
+def _corrections(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what corrections do from now on: they search, and may compute and check."""
+    done: list[str] = []
+
+    def step(corrector: Corrector, frontier: int, *, may_compute: bool) -> None:
+        del corrector, frontier
+        done.append("compute" if may_compute else "search")
+
+    monkeypatch.setattr(Corrector, "step", step)
+    monkeypatch.setattr(SilenceMonitor, "check", lambda *_: done.append("check"))
+    return done
 
 
 def _running_fragment(slot: StartSlot, folder: Path) -> FragmentRunner:
@@ -51,25 +56,25 @@ def _running_fragment(slot: StartSlot, folder: Path) -> FragmentRunner:
     return running
 
 
-def test_corrections_wait_while_a_query_of_the_worker_starts(
+def test_corrections_only_search_for_late_data_while_a_query_of_the_worker_starts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    slot, corrected = StartSlot(lambda: True), _corrections(monkeypatch)
+    slot, done = StartSlot(lambda: True), _corrections(monkeypatch)
     correcting = _running_fragment(slot, tmp_path)
     assert slot.acquire(Owner(), FIRST)
     correcting._correct()
-    assert not corrected
+    assert done == ["search"]
     monkeypatch.setattr(start_slot, "_START_S", 0.0)
     correcting._correct()
-    assert corrected == [0]
+    assert done == ["search", "compute", "check"]
 
 
 def test_corrections_wait_for_starts_for_a_limited_time(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    slot, corrected = StartSlot(lambda: True), _corrections(monkeypatch)
+    slot, done = StartSlot(lambda: True), _corrections(monkeypatch)
     correcting = _running_fragment(slot, tmp_path)
     assert slot.acquire(Owner(), FIRST)
     monkeypatch.setattr(runner, "_MAX_CORRECTION_WAIT_S", 0.0)
     correcting._correct()
-    assert corrected == [0]
+    assert done == ["compute", "check"]

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
@@ -12,13 +13,15 @@ from analytics.plan.expressions import Measure, Source
 from analytics.plan.fragments import Merge, StreamLocation
 from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics_worker.late_data.last_gaps import read_last_gaps
+from analytics_worker.lifecycle import source_changes
 from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.merge.decisions import Joined, Left, SiteDecision, read_presence, row_of
 from analytics_worker.query_lease import QueryLease
-from analytics_worker.streaming_library import MergeStart, StreamingLibrary
+from analytics_worker.streaming_library import MergeStart, QueryFailure, StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.errors import UnavailableError
+from mistbow.streams.schemas import PANES
 from tests.analytics_worker.lifecycle.runner_scene import FakeLibrary, FakeQuery
 from tests.support.conditions import eventually
 
@@ -111,6 +114,15 @@ def merge_of(group: str, *sites: str) -> Merge:
     )
 
 
+def store_panes(agent: AgentClient, merge: Merge, rows: int) -> None:
+    """Create the streams of a merge's panes with a number of rows."""
+    for source in merge.sources:
+        agent.create_stream(source.stream, PANES)
+        pane = {"pane": "p", "key": "{}", "ts": 1000, "due": 1000}
+        pane |= {"sum": 1.0, "count": 1, "min": 1.0, "max": 1.0}
+        agent.append(source.stream, pa.Table.from_pylist([pane] * rows, PANES))
+
+
 def test_results_up_to_the_removal_of_a_present_site_include_the_site(agent: AgentClient) -> None:
     both, one = merge_of("present", "a", "b"), merge_of("present", "a")
     with running(agent, both) as merge:
@@ -129,8 +141,13 @@ def test_results_up_to_the_removal_of_a_present_site_include_the_site(agent: Age
         assert agent.read(one.decisions.stream).table.num_rows == rows, "it is recorded once"
 
 
-def test_gap_of_a_new_site_is_recorded_although_its_append_fails_once(agent: AgentClient) -> None:
-    one, both = merge_of("new", "a"), merge_of("new", "a", "b")
+@pytest.mark.parametrize(("now", "until"), [(90_000, 101_000), (103_500, 108_000)])
+def test_gap_of_a_new_site_up_to_the_end_of_the_handover_is_recorded_although_an_append_fails(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch, now: int, until: int
+) -> None:
+    monkeypatch.setattr(source_changes, "system_clock", lambda: now)
+    group = f"new-{now}"
+    one, both = merge_of(group, "a"), merge_of(group, "a", "b")
     client = FailingClient(agent.url)
     with running(client, one) as merge:
         merge.take_over(1, 100_000)
@@ -140,7 +157,7 @@ def test_gap_of_a_new_site_is_recorded_although_its_append_fails_once(agent: Age
         merge.take_over(2, 102_000)
         assert not client.failures, "one append has failed"
         gaps = read_presence(agent, both.decisions).gaps
-        assert [(gap.after, gap.until) for gap in gaps] == [(0, 100_500), (100_500, 101_000)]
+        assert [(gap.after, gap.until) for gap in gaps] == [(0, 100_500), (100_500, until)]
     client.close()
 
 
@@ -158,17 +175,65 @@ def test_results_up_to_the_removal_include_a_site_that_is_a_source_again(
         assert [gaps.absent(tick) for tick in (90_000, 101_000, 101_001)] == [set(), set(), {"b"}]
 
 
+def test_results_in_the_gap_of_a_site_that_is_removed_while_it_joins_lack_the_site(
+    agent: AgentClient,
+) -> None:
+    both, one = merge_of("joining", "a", "b"), merge_of("joining", "a")
+    with running(agent, both) as merge:
+        merge.take_over(1, 100_000)
+        merge.decide(SiteDecision(50_000, "b", Left()), SiteDecision(200_000, "b", Joined()))
+        merge.runner.accept(one)
+        merge.take_over(2, 102_000)
+        merge.runner.accept(both)
+        merge.has_queries(3)
+        gaps = read_last_gaps(agent, both)
+        assert [gaps.absent(tick) for tick in (50_000, 50_001)] == [set(), {"b"}]
+
+
+def test_gap_of_a_new_site_begins_at_its_removal_although_a_query_did_not_take_over(
+    agent: AgentClient,
+) -> None:
+    one, both = merge_of("untaken", "a"), merge_of("untaken", "a", "b")
+    with running(agent, one) as merge:
+        merge.take_over(1, 100_000)
+        merge.runner.accept(both)
+        merge.has_queries(2)
+        # The site joins, and leaves and joins again, while only the new query reads the site.
+        for joined_at in (100_200, 100_500):
+            left = SiteDecision(joined_at - 100, "b", Left())
+            merge.decide(left, SiteDecision(joined_at, "b", Joined()))
+        merge.library.queries[-1].failure = QueryFailure("the query has ended")
+        merge.has_queries(3)
+        gaps = read_presence(agent, both.decisions).gaps
+        expected = [(0, 100_200), (100_400, 100_500), (0, None)]
+        assert [(gap.after, gap.until) for gap in gaps] == expected
+
+
 def test_late_panes_are_recorded_again_only_for_another_plan(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FakeQuery, "read_to", lambda *_: {"a": 7})
     one = merge_of("recorded", "a")
+    store_panes(agent, one, 7)
     other = replace(one, plan=replace(one.plan, insights=(replace(one.plan.insights[0], uid="j"),)))
     for number, fragment in enumerate((one, one, other)):
         with running(agent, fragment) as merge:
             merge.take_over(1, 100_000 + 1000 * number)
             [start] = merge.library.starts
             assert start.recorded == ({"a": 7} if number == 1 else {})
+
+
+def test_late_panes_of_a_site_that_lost_its_store_are_recorded(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeQuery, "read_to", lambda *_: {"a": 7})
+    one = merge_of("lost", "a")
+    store_panes(agent, one, 3)
+    for number in range(2):
+        with running(agent, one) as merge:
+            merge.take_over(1, 100_000 + 1000 * number)
+            [start] = merge.library.starts
+            assert start.recorded == {}
 
 
 def test_removed_site_that_was_missing_is_forgotten_when_the_new_query_takes_over(
