@@ -176,20 +176,24 @@ def settlement(generation: Generation, facts: GroupFacts, now: int) -> tuple[str
     status, end = facts.status, generation.until + LATE_MS
     # A correction may wait for a site that never answers again.
     may_correct = now < generation.until + MAX_ABSENCE_MS
-    is_computed = (
+    if (
         facts.desired is not None
         and status is not None
         and runs(status, facts.desired)
         and status.frontier >= end
-        and not (
-            may_correct and (generation.uid in status.correcting or status.corrected_until < end)
-        )
-    )
-    if is_computed:
+        and not (may_correct and _may_be_corrected(generation, status, end))
+    ):
         return _given_up(facts.missing, generation.until, now)
     if facts.unreachable is not None:
         return _given_up([facts.unreachable], generation.until, now)
     return None
+
+
+def _may_be_corrected(generation: Generation, status: FragmentStatus, end: int) -> bool:
+    """Return whether late points may still change results of a generation up to ``end`` (ms)."""
+    if status.correcting:  # of other insights perhaps, which may wait for a silent site for long
+        return generation.uid in status.correcting
+    return status.corrected_until < end
 
 
 def _given_up(missing: Iterable[MissingSite], until: int, now: int) -> tuple[str, ...] | None:

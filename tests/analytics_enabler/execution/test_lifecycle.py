@@ -141,6 +141,12 @@ LATER = MissingSite("far", UNTIL + 5000, "it is away")
         # A restarted worker has not searched for late points yet.
         (UNSEARCHED, LATE_MS, None),
         (UNSEARCHED, MAX_ABSENCE_MS, ()),
+        # The correction of another insight waits for a silent site.
+        (
+            replace(COMPUTED, status=status(frontier=UNTIL + LATE_MS, correcting={"b": 1})),
+            LATE_MS,
+            (),
+        ),
         (replace(COMPUTED, missing=(AWAY,)), LATE_MS, None),
         (replace(COMPUTED, missing=(AWAY,)), MAX_ABSENCE_MS - 1, None),
         (replace(COMPUTED, missing=(AWAY,)), MAX_ABSENCE_MS, ("edge",)),
