@@ -82,6 +82,7 @@ _FIELDS: Mapping[str, str] = {
     "correcting": "Insight uid to the time (ms) since which its results lack late points.",
     "corrections_due": "Insight uid to the number of ticks whose results lack late points.",
     "corrected_until": "The frontier (ms) before which all points that arrived are in the results.",
+    "searched_until": "The frontier (ms) before which points that arrived late were searched for.",
 }
 _STATUS = inline_schema(FragmentStatus)
 _EXAMPLE = {"id": "f-1", "fingerprint": "1f", "state": "running", "frontier": 1795262400000}

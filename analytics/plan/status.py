@@ -41,7 +41,10 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     - ``correcting``: insight uid -> the time since which results of this insight lack late data.
       ``corrections_due``: insight uid -> the number of ticks whose results lack late data.
     - ``corrected_until``: results have all points that arrived while the frontier of the stream of
-      points was earlier, except for missing sites; 0: unknown.
+      points was earlier, except for missing sites; 0: unknown. With a feed, the frontier is that of
+      the results.
+    - ``searched_until``: as ``corrected_until``, but without the ticks whose correction waits for a
+      silent site: the insights with such ticks are in ``correcting``.
     - ``domain``: the domain whose enabler ordered the fragment.
     """
 
@@ -73,4 +76,5 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     correcting: dict[str, int] = msgspec.field(default_factory=dict)
     corrections_due: dict[str, int] = msgspec.field(default_factory=dict)
     corrected_until: int = 0
+    searched_until: int = 0
     domain: str = DEFAULT_DOMAIN

@@ -191,9 +191,7 @@ def settlement(generation: Generation, facts: GroupFacts, now: int) -> tuple[str
 
 def _may_be_corrected(generation: Generation, status: FragmentStatus, end: int) -> bool:
     """Return whether late points may still change results of a generation up to ``end`` (ms)."""
-    if status.correcting:  # of other insights perhaps, which may wait for a silent site for long
-        return generation.uid in status.correcting
-    return status.corrected_until < end
+    return generation.uid in status.correcting or status.searched_until < end
 
 
 def _given_up(missing: Iterable[MissingSite], until: int, now: int) -> tuple[str, ...] | None:

@@ -190,6 +190,7 @@ class FragmentRunner:
             correcting=dict(self._corrector.correcting),
             corrections_due=dict(self._corrector.ticks_due),
             corrected_until=self._corrector.corrected_until,
+            searched_until=self._corrector.searched_until,
         )
 
     def _reported_state(self, progress: RunnerProgress) -> FragmentState:

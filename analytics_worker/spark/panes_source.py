@@ -90,8 +90,8 @@ class PanesStreamReader(DataSourceStreamReader):
     arrived.
 
     As in the source of points, a micro-batch promises a tick at which the next micro-batch closes
-    windows (docs/adr/0002). It closes all windows whose panes have arrived: no watermark of Spark
-    limits a merge.
+    windows (docs/adr/0002). It closes all windows whose panes have arrived, up to a limit: no
+    watermark of Spark limits a merge.
     """
 
     def __init__(self, options: PanesOptions) -> None:

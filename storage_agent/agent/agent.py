@@ -277,9 +277,9 @@ class Agent:
                 await self._points.forget_bodies()
                 try:
                     deleted = await parts.remover.delete(select, start, end)
+                    await self.membership.retract_series(deleted, parts.catalogue.contains)
                 finally:
                     await self._points.forget_bodies()
-                await self.membership.retract_series(deleted, parts.catalogue.contains)
         return Deletion(counts, dry_run, missing)
 
     async def begin_backup(self) -> BackupCut:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from mistbow.errors import MistbowError
+from mistbow.errors import FencedError, MistbowError, TooLargeError
 from mistbow.runtime.slices import Slices
 from mistbow.streams.json_numbers import is_stale
 from mistbow.telemetry import get_logger
@@ -79,6 +79,8 @@ class PointRemover:
                 await self._recheck(series, head)
             else:
                 await self._recheck_local(series)
+        except (FencedError, TooLargeError):  # nothing was deleted
+            raise
         except BaseException:
             await self._recheck_later(series)
             raise

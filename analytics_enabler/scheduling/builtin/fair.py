@@ -72,7 +72,10 @@ def spread(jobs: Sequence[Job], fog: Fog, current: Placement) -> dict[str, NodeB
     nodes = {job.id: retain_running(job, fog, current, free) for job in prioritized}
     starting: set[str] = set()
     for job in prioritized:
-        if not _place_missing(job, fog, current, nodes[job.id], free, starting):
+        more = starting.copy()
+        if _place_missing(job, fog, current, nodes[job.id], free, more):
+            starting = more
+        else:
             _release(job, nodes[job.id], free)
         if len(nodes[job.id]) < len(job.tasks):
             nodes[job.id] = _place_more(job, fog, nodes[job.id], free)

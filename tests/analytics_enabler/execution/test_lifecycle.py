@@ -123,10 +123,14 @@ def test_deployment_has_the_worst_state_and_its_earliest_time() -> None:
 
 UNTIL = GENERATION.first_tick + 60_000
 ENDED = msgspec.structs.replace(GENERATION, until=UNTIL)
-COMPUTED = replace(
-    RUNNING, status=status(frontier=UNTIL + LATE_MS, corrected_until=UNTIL + LATE_MS)
-)
+COMPUTED = replace(RUNNING, status=status(frontier=UNTIL + LATE_MS, searched_until=UNTIL + LATE_MS))
 UNSEARCHED = replace(COMPUTED, status=status(frontier=UNTIL + LATE_MS))
+CORRECTING_OTHERS = replace(
+    COMPUTED,
+    status=status(
+        frontier=UNTIL + LATE_MS, searched_until=UNTIL + LATE_MS, correcting={"b": UNTIL}
+    ),
+)
 AWAY = MissingSite("edge", 7, "it is away")
 LATER = MissingSite("far", UNTIL + 5000, "it is away")
 
@@ -142,10 +146,11 @@ LATER = MissingSite("far", UNTIL + 5000, "it is away")
         (UNSEARCHED, LATE_MS, None),
         (UNSEARCHED, MAX_ABSENCE_MS, ()),
         # The correction of another insight waits for a silent site.
+        (CORRECTING_OTHERS, LATE_MS, ()),
         (
-            replace(COMPUTED, status=status(frontier=UNTIL + LATE_MS, correcting={"b": 1})),
+            replace(UNSEARCHED, status=status(frontier=UNTIL + LATE_MS, correcting={"b": UNTIL})),
             LATE_MS,
-            (),
+            None,
         ),
         (replace(COMPUTED, missing=(AWAY,)), LATE_MS, None),
         (replace(COMPUTED, missing=(AWAY,)), MAX_ABSENCE_MS - 1, None),

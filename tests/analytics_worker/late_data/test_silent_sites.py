@@ -174,6 +174,7 @@ def test_correction_waits_only_at_ticks_at_which_a_silent_site_was_present(
         }
     assert corrector.ticks_due == {"i": 1}
     assert corrector.corrected_until <= ticks[3]
+    assert corrector.searched_until > ticks[4]
     assert agent.info(target).attributes.get("decided", 0) == 0, "it would not be read again"
     client.cut = library.cut = ""
     assert corrector.step(EVER)

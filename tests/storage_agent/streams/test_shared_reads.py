@@ -12,10 +12,11 @@ import pytest
 
 from storage_agent.api import rows as rows_api
 from storage_agent.streams import subscription
+from storage_agent.streams.columns import Int64s
 from storage_agent.streams.json_values import objects
 from storage_agent.streams.shared_reads import SharedReads
 from storage_agent.streams.small_parts import OpenSubscriptions
-from storage_agent.streams.subscription import RowSelection, RowSelector, SelectedRows
+from storage_agent.streams.subscription import RowSelection, RowSelector
 from tests.storage_agent.streams.opener import Opener, rows, times
 
 
@@ -139,9 +140,9 @@ async def test_events_of_many_readers_are_encoded_one_batch_an_iteration_of_the_
     monkeypatch.setattr(rows_api, "_BATCH_ROWS", 10)
     encode, iteration, encoded = rows_api._row_events, 0, Counter[int]()
 
-    def count(found: SelectedRows, start: int, rows: int) -> bytes:
+    def count(batch: pa.RecordBatch, positions: Int64s) -> bytes:
         encoded[iteration] += 1
-        return encode(found, start, rows)
+        return encode(batch, positions)
 
     monkeypatch.setattr(rows_api, "_row_events", count)
 
@@ -151,11 +152,11 @@ async def test_events_of_many_readers_are_encoded_one_batch_an_iteration_of_the_
     agent: Any = SimpleNamespace(
         streams=SimpleNamespace(get=get), subscriptions=OpenSubscriptions()
     )
-    selector, turn = RowSelector(stream, RowSelection()), asyncio.Lock()
+    selector, encoder = RowSelector(stream, RowSelection()), rows_api.EventEncoder()
 
     async def read() -> int:
         text = b""
-        async for part in rows_api._events(agent, stream, selector, 0, turn):
+        async for part in rows_api._events(agent, stream, selector, 0, encoder):
             text += part
             if text.count(b"event: row") == 50:
                 break
