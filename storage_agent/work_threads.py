@@ -17,6 +17,9 @@ T = TypeVar("T")
 WORK_THREADS = 2
 """The number of threads for long reads."""
 
+MAX_LOOP_ITEMS = 1000
+"""The maximum number of items that the event loop processes at once; a thread processes more."""
+
 _INGEST = ThreadPoolExecutor(1, thread_name_prefix="ingest")
 """The thread that decodes large bodies, which must not wait for long reads."""
 
@@ -29,6 +32,16 @@ def limit_work_threads() -> None:
     pool = ThreadPoolExecutor(WORK_THREADS, thread_name_prefix="work")
     asyncio.get_running_loop().set_default_executor(pool)
     anyio.to_thread.current_default_thread_limiter().total_tokens = WORK_THREADS
+
+
+async def in_thread_if_many(items: int, function: Callable[[], T]) -> T:
+    """Call a function; in a thread if it processes many items (series, points or records)."""
+    return function() if items <= MAX_LOOP_ITEMS else await asyncio.to_thread(function)
+
+
+async def in_own_thread_if_many(items: int, function: Callable[[], T]) -> T:
+    """Do the same as ``in_thread_if_many``, in a thread that long reads do not use."""
+    return function() if items <= MAX_LOOP_ITEMS else await ingest_beside(function)
 
 
 async def ingest_beside(work: Callable[[], T]) -> T:

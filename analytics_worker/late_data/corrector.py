@@ -161,17 +161,18 @@ class Corrector:
         ``missing_sites``.
         """
         with self._lock:
-            if self._task is None or self._former is not None:
-                return 0
-            return min(self._task.scanner.corrected_until, self._waiting.corrected_until)
+            return min(self._searched_until(), self._waiting.corrected_until)
 
     @property
     def searched_until(self) -> int:
         """As ``corrected_until``, but ticks that wait for a silent site do not count."""
         with self._lock:
-            if self._task is None or self._former is not None:
-                return 0
-            return self._task.scanner.corrected_until
+            return self._searched_until()
+
+    def _searched_until(self) -> int:
+        if self._task is None or self._former is not None:
+            return 0
+        return self._task.scanner.corrected_until
 
     @property
     def missing_sites(self) -> dict[str, int]:

@@ -221,7 +221,7 @@ def _is_retried(error: Exception) -> bool:
     return isinstance(error, MistbowError) and error.status in _RETRIED_STATUSES
 
 
-def _answer_time(url: str, call: Call[Any], request: httpx.Request) -> AnswerTime:
+def _time_of(url: str, call: Call[Any], request: httpx.Request) -> AnswerTime:
     # _ANSWER_S twice: before, the request may wait for a connection. _PROOF_S twice: a service
     # of an earlier version refuses the identity, and takes the token.
     seconds = _CONNECT_S + 2 * _PROOF_S + 2 * _ANSWER_S + call.wait_s
@@ -272,7 +272,7 @@ class Transport:
 
     def _read(self, call: Call[Any]) -> httpx.Response:
         request = self._http.build_request(call.method, call.path, **call.arguments())
-        with answered_within(_answer_time(self.url, call, request)):
+        with answered_within(_time_of(self.url, call, request)):
             return self._http.send(request)
 
     @contextmanager
@@ -341,7 +341,7 @@ class AsyncTransport:
 
     async def _read(self, call: Call[Any]) -> httpx.Response:
         request = self._http.build_request(call.method, call.path, **call.arguments())
-        return await read_within(_answer_time(self.url, call, request), self._http, request)
+        return await read_within(_time_of(self.url, call, request), self._http, request)
 
     @asynccontextmanager
     async def stream(

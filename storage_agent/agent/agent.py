@@ -44,7 +44,6 @@ from storage_agent.timeseries.aggregation import AggregateState, query
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.deletion import Deletion, count_points
 from storage_agent.timeseries.history import History
-from storage_agent.timeseries.loop_work import in_own_thread_if_many
 from storage_agent.timeseries.multi_site_get import gather_points
 from storage_agent.timeseries.multi_site_pages import PointPages
 from storage_agent.timeseries.point_pages import PageReader
@@ -52,6 +51,7 @@ from storage_agent.timeseries.point_queries import deletion_range, series_select
 from storage_agent.timeseries.series_order import SeriesOrder
 from storage_agent.timeseries.series_pages import SeriesPages
 from storage_agent.timeseries.series_queries import list_series
+from storage_agent.work_threads import in_own_thread_if_many
 
 log = get_logger(__name__)
 

@@ -206,9 +206,11 @@ class EventEncoder:
 
         ``start``, ``count``: the index of the first row of the batch, and the number of its rows.
         """
-        # A slice retains the dictionaries of the whole segment or run.
-        rows = without_unused_words(found.rows.slice(start, count))
+        rows = found.rows.slice(start, count)
         positions = found.positions[start : start + count]
+        if rows.nbytes > _MAX_LOOP_BYTES:
+            # A slice retains the dictionaries of the whole segment or run.
+            rows = without_unused_words(rows)
         if rows.nbytes > _MAX_LOOP_BYTES:
             async with self._large:
                 return await asyncio.to_thread(_row_events, rows, positions)

@@ -26,6 +26,7 @@ from storage_agent.ignite.client import METADATA, IgniteClient
 from storage_agent.ignite.keys import CONFIG_KEY, RESTORED_SITE_KEY, RESTORING_KEY
 from storage_agent.ignite.text_cell import TextCell
 from storage_agent.membership.facts import Facts, apply_events
+from storage_agent.membership.journal import MAX_EVENTS
 from storage_agent.streams import runs
 from storage_agent.streams.index import time_range
 from storage_agent.streams.manifest import Manifest, manifest_key
@@ -47,7 +48,6 @@ _EPOCH_STEP = 2**20
 """The number by which epochs rise, so that no writer from before has an epoch of a later writer."""
 
 _RETRY_S = 30.0
-_MAX_EVENTS = 1000
 _MAX_SERIES = 1000
 _MAX_SERIES_BYTES = 2**20
 """The size of series' metadata (bytes) that one segment exceeds only by its last series."""
@@ -168,7 +168,7 @@ class _Restoration:
     def _segments(self, log: "_Log", tail: "_Tail") -> Iterator[Segment]:
         yield tail.next(count=log.stream.cut.head + GAP - tail.position)
         if log.stream.cut.name == METADATA_STREAM:
-            for events in _batches(self._facts(log), _MAX_EVENTS):
+            for events in _batches(self._facts(log), MAX_EVENTS):
                 yield tail.next(event_rows(self._clock(), dict(events)))
         if log.stream.cut.name == RAW:
             for series in self._series():

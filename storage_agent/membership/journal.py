@@ -28,7 +28,9 @@ STORE = "store"
 Positions in different stores are unrelated.
 """
 
-_MAX_EVENTS = 1000
+MAX_EVENTS = 1000
+"""The maximum number of events in one append: Ignite limits the size of a segment."""
+
 _RETRY_S = 0.5
 _FLUSH_S = 5.0
 
@@ -144,6 +146,6 @@ class FactJournal:
                 del self._published[key]
             else:
                 changes[key] = event
-                if len(changes) == _MAX_EVENTS:
+                if len(changes) == MAX_EVENTS:
                     break
         return changes

@@ -17,7 +17,7 @@ from mistbow.streams.schemas import EVENTS, METADATA
 from mistbow.streams.wire import Chunk
 from mistbow.telemetry import get_logger
 from storage_agent.membership.facts import Facts, apply_many_events, read_facts
-from storage_agent.membership.journal import STORE
+from storage_agent.membership.journal import MAX_EVENTS, STORE
 from storage_agent.membership.network import PeerNetwork
 from storage_agent.membership.peer_streams import fetch, follow_chunks, follow_while_reachable
 from storage_agent.membership.peers import Peers
@@ -28,9 +28,6 @@ log = get_logger(__name__)
 
 POSITION = "position"
 """The name of the attribute with the position up to which the source's metadata was read."""
-
-_REMOVED_FACTS = 1000
-"""The maximum number of facts that one append removes: Ignite limits the size of a segment."""
 
 
 class MetadataReplica:
@@ -60,8 +57,8 @@ class MetadataReplica:
         if self.store == store and self.position <= head:
             return
         keys = list(self.facts)
-        for begin in range(0, len(keys), _REMOVED_FACTS):
-            part = keys[begin : begin + _REMOVED_FACTS]
+        for begin in range(0, len(keys), MAX_EVENTS):
+            part = keys[begin : begin + MAX_EVENTS]
             await self._append(dict.fromkeys(part, REMOVED))
         await self._set_attributes({STORE: store, POSITION: 0})
 

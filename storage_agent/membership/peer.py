@@ -79,7 +79,7 @@ class Peer:
             self.reported_urls[reporter] = url
 
     def next_reported_url(self) -> str | None:
-        """Return the next reported URL that is not ``url``; None: there is none."""
+        """Return the next reported URL other than ``url``; None if no other URL is reported."""
         others = (one for one, url in self.reported_urls.items() if url != self.url)
         reporter = next(others, None)
         if reporter is None:

@@ -26,7 +26,7 @@ from storage_agent.streams.log import SegmentConsumer, StreamLog
 from storage_agent.streams.segments import Segment
 from storage_agent.streams.streams import RECORD_PREFIX, Stream, Streams
 from storage_agent.streams.subscription import RowSelection, RowSelector
-from storage_agent.timeseries.loop_work import in_thread_if_many
+from storage_agent.work_threads import in_thread_if_many
 
 T = TypeVar("T")
 

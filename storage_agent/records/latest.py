@@ -13,8 +13,7 @@ import pyarrow as pa
 from storage_agent.records.field_index import FieldIndex, extract_term
 from storage_agent.streams.columns import as_list
 from storage_agent.streams.index import EARLIEST
-from storage_agent.timeseries.loop_work import MAX_LOOP_ITEMS
-from storage_agent.work_threads import WORK_THREADS
+from storage_agent.work_threads import MAX_LOOP_ITEMS, WORK_THREADS
 
 T = TypeVar("T")
 

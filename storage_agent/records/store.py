@@ -29,8 +29,8 @@ from storage_agent.records.schemas import Schemas
 from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 from storage_agent.streams.streams import Streams
-from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.point_queries import name_set, parse_time_range
+from storage_agent.work_threads import in_thread_if_many
 
 _EXPIRY_INTERVAL_S = 5.0
 _KINDS = ("analytics", "application")

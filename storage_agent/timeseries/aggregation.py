@@ -16,10 +16,10 @@ from storage_agent.membership.scatter_gather import ScatterRequest, scatter
 from storage_agent.series import Series
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.history import History
-from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.multi_site_get import ReplicaReads
 from storage_agent.timeseries.point_queries import name_set, select_series, time_range
 from storage_agent.timeseries.selection import SeriesSelection
+from storage_agent.work_threads import in_thread_if_many
 
 
 class AggregateState(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ from storage_agent.streams.log import StreamLog
 from storage_agent.streams.runs import MAX_BLOCKS, hash_series
 from storage_agent.timeseries.duplicates import read_distinct
 from storage_agent.timeseries.grouped_points import COLUMNS, GroupedPoints
-from storage_agent.timeseries.loop_work import MAX_LOOP_ITEMS, in_thread_if_many
+from storage_agent.work_threads import MAX_LOOP_ITEMS, in_thread_if_many
 
 T = TypeVar("T")
 

@@ -24,10 +24,10 @@ from storage_agent.timeseries.grouped_points import (
     join_chunks,
 )
 from storage_agent.timeseries.history import History
-from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.point_queries import series_filter, time_range
 from storage_agent.timeseries.selection import SeriesSelection
 from storage_agent.timeseries.series_order import SeriesOrder
+from storage_agent.work_threads import in_thread_if_many
 
 _SLACK_POINTS = 50_000
 """The number of points beyond the page that are collected before they are dropped."""

@@ -18,8 +18,8 @@ from storage_agent.series import Metadata
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.grouped_points import join_chunks, join_items
 from storage_agent.timeseries.history import History
-from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.selection import SeriesSelection, metadata_json
+from storage_agent.work_threads import in_thread_if_many
 
 _MAX_WHOLE_POINTS = 10_000
 """The maximum number of points in an answer that is sent as a whole, and not streamed."""

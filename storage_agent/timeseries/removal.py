@@ -21,9 +21,9 @@ from storage_agent.streams.streams import Stream
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.deletion import cover_series
 from storage_agent.timeseries.history import RemotePoints
-from storage_agent.timeseries.loop_work import in_own_thread_if_many
 from storage_agent.timeseries.selection import SeriesSelection
 from storage_agent.timeseries.series_index import LatestValue
+from storage_agent.work_threads import in_own_thread_if_many
 
 log = get_logger(__name__)
 

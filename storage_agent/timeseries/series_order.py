@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from storage_agent.http.points import GetBody
 from storage_agent.series import Series
 from storage_agent.timeseries.catalogue import Catalogue
-from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.point_queries import select_series
 from storage_agent.timeseries.selection import Int32s, Int64s, SeriesSelection, used
+from storage_agent.work_threads import in_thread_if_many
 
 _CHUNK_SERIES = 50_000
 """The number of series that are sorted at once; the series of one metric are not divided."""

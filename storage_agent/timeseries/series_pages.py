@@ -19,13 +19,13 @@ from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.facts import decode_series
 from storage_agent.membership.scatter_gather import resolve_sites
 from storage_agent.series import Metadata, Series
-from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.metadata_columns import METADATA_COLUMNS, SERIES_FIELDS, columns_of
 from storage_agent.timeseries.multi_site_pages import check_site, sites_after
 from storage_agent.timeseries.point_queries import name_set, series_filter
 from storage_agent.timeseries.selection import describe, description_of
 from storage_agent.timeseries.series_order import SeriesOrder
 from storage_agent.timeseries.series_queries import Row, encode_list, metadata_source
+from storage_agent.work_threads import in_thread_if_many
 
 _BATCH_SERIES = 5_000
 """The number of series that are converted to rows at once: meanwhile no other thread runs."""

@@ -42,9 +42,9 @@ from storage_agent.replication.follower.replica_server import (
 )
 from storage_agent.series import Metadata, Series
 from storage_agent.timeseries.aggregation import AggregateState, merge
-from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.multi_site_get import GetAnswer
 from storage_agent.timeseries.point_queries import series_filter, time_range
+from storage_agent.work_threads import in_thread_if_many
 
 T = TypeVar("T")
 

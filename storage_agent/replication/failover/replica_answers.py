@@ -14,8 +14,8 @@ from storage_agent.series import Metadata, Series
 from storage_agent.timeseries.aggregation import AggregateState, aggregate_range, merge
 from storage_agent.timeseries.grouped_points import series_item
 from storage_agent.timeseries.history import latest_points
-from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.point_queries import time_range
+from storage_agent.work_threads import in_thread_if_many
 
 _LatestPoints = dict[Series, tuple[int, float]]
 

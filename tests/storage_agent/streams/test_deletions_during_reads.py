@@ -10,10 +10,9 @@ from storage_agent.http.points import GetBody
 from storage_agent.series import Series
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.history import RemoteSeries
-from storage_agent.timeseries.loop_work import in_own_thread_if_many
 from storage_agent.timeseries.point_queries import series_selection
 from storage_agent.timeseries.removal import PointRemover
-from storage_agent.work_threads import limit_work_threads
+from storage_agent.work_threads import in_own_thread_if_many, limit_work_threads
 from tests.storage_agent.streams.opener import Opener, points
 
 
