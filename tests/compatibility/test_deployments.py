@@ -66,7 +66,8 @@ ADDED_FIELDS = frozenset(
     | {"cores", "memory_mb", "data_latency_ms", "latency_ms"}
     | {"estimated", "measured", "cpu_s", "rows_read", "speed"}
     | {"checked", "points_checked", "check_cpu_s", "check_core_s"}
-    | {"corrections_due", "corrected_until", "settled", "unsettled", "silent", "summary", "quoted"}
+    | {"corrections_due", "corrected_until", "searched_until", "settled", "unsettled", "silent"}
+    | {"summary", "quoted"}
     | {
         "each_point",
         "every_points",
