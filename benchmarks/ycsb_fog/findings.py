@@ -28,7 +28,7 @@ def findings(found: Sequence[Summary]) -> list[str]:
                 *_more_operations(store, theirs),
                 *_load(store, theirs),
             ]
-    return [*sentences, *_limits(found)]
+    return [*sentences, *_limits(found), *_days(found), *_not_measured(cases)]
 
 
 def _comparisons(cases: _Cases) -> Iterator[str]:
@@ -105,6 +105,38 @@ def _limits(found: Sequence[Summary]) -> Iterator[str]:
             f"complete at most {clients / round_trip_ms * 1000:,.0f} operations per second with "
             f"any store."
         )
+
+
+def _days(found: Sequence[Summary]) -> Iterator[str]:
+    """Yield which sizes were measured on which day, if there are several days."""
+    sizes: dict[str, set[int]] = {}
+    for each in found:
+        for run in each.runs:
+            sizes.setdefault(run.day, set()).add(run.nodes)
+    if len(sizes) > 1:
+        days = "; ".join(
+            f"{', '.join(map(str, sorted(sizes[day])))} nodes on {day}" for day in sorted(sizes)
+        )
+        yield (
+            f"Measured on several days: {days}. The host's speed may differ between days, so "
+            f"only the stores on fogs of one size are comparable."
+        )
+
+
+def _not_measured(cases: _Cases) -> Iterator[str]:
+    """Yield the cases that were measured with other stores only."""
+    systems = {(case.store, case.replicas) for case in cases}
+    wanted = {
+        case._replace(store=store, replicas=replicas)
+        for case in cases
+        for store, replicas in systems
+    }
+    absent = [
+        f"{case.system} on {case.nodes} nodes ({case.workload}, {case.operations:,} operations)"
+        for case in sorted(wanted - cases.keys())
+    ]
+    if absent:
+        yield f"Not measured: {'; '.join(absent)}."
 
 
 def _pairs(

@@ -139,8 +139,6 @@ _HOW = (
     "- Replicas: each site of Mistbow has a copy of its records at its partner, so every node "
     "answers requests. With Redis, half of the nodes are leaders, and the others their replicas. "
     "Both replicate after the answer, and all reads go to the owner of the key.",
-    "- Machines: `--add` keeps the runs of earlier days. The runs on 20 nodes are from a slower "
-    "host than the others, also with two cores: compare the stores within a size of the fog.",
     "- The stores run one after the other. The sites of Mistbow are started once, and the fog "
     "grows; a cluster of Redis is created for each size. The specification also measures Ignite's "
     "SQL, which Mistbow does not use for records.",

@@ -19,7 +19,7 @@ class RunResult:
     records, at most. ``busy``: the share of the host's cores that were busy.
     ``rest_cores``: the cores that the store used before the runs, without requests. ``node_mb``:
     the mean memory (PSS) of the store at a node. ``delay_ms``: the measured delay of a link, one
-    way.
+    way. ``day``: the date of the run (YYYY-MM-DD).
     """
 
     nodes: int
@@ -38,6 +38,7 @@ class RunResult:
     rest_cores: float
     node_mb: float
     delay_ms: float
+    day: str
 
     @property
     def case(self) -> "Case":

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -178,6 +179,7 @@ class _Session:
             rest_cores=rest_cores,
             node_mb=_memory_mb(self.target),
             delay_ms=self.delay_ms,
+            day=datetime.now(UTC).date().isoformat(),
         )
 
 

@@ -149,6 +149,20 @@ def test_findings_compare_stores_replicas_sizes_and_operations() -> None:
     ]
 
 
+def test_findings_name_cases_that_were_not_measured_and_sizes_of_other_days() -> None:
+    lacking = ("A", 20, 5000, "Mistbow", True)
+    runs = [
+        dataclasses.replace(run, day="2026-12-01") if run.nodes == 6 else run
+        for run in _runs()
+        if run.case != lacking
+    ]
+    assert findings(summaries(runs))[-2:] == [
+        "Measured on several days: 20 nodes on 2026-11-30; 6 nodes on 2026-12-01. The host's speed "
+        "may differ between days, so only the stores on fogs of one size are comparable.",
+        "Not measured: Mistbow, replicas on 20 nodes (A, 5,000 operations).",
+    ]
+
+
 def test_page_has_a_row_for_each_case_and_names_the_absent_store() -> None:
     page = Page([run for run in _runs() if run.store == "Mistbow"]).markdown()
     assert "Redis was not measured: `redis-server` and `redis-cli` were not installed." in page
@@ -232,4 +246,5 @@ def _runs() -> Iterator[RunResult]:
                             rest_cores=0.05 if nodes == 6 else 0.2,
                             node_mb=300.0,
                             delay_ms=3.1,
+                            day="2026-11-30",
                         )
