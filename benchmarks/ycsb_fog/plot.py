@@ -37,11 +37,12 @@ def write_plot(found: Sequence[Summary], path: Path) -> None:
 def draw_panels(figure: Figure, found: Sequence[Summary]) -> None:
     """Draw a column of panels for each size of the fog; the panels of a row have one scale."""
     sizes = sorted({each.case.nodes for each in found})
+    counts = sorted({each.case.operations for each in found})
     panels = figure.subplots(len(_ROWS), len(sizes), sharex=True, sharey="row", squeeze=False)
     for row, (field, label) in zip(panels, _ROWS, strict=True):
         row[0].set_ylabel(label)
         for axes, size in zip(row, sizes, strict=True):
-            _draw(axes, [each for each in found if each.case.nodes == size], field)
+            _draw(axes, [each for each in found if each.case.nodes == size], field, counts)
         # After all panels: a limit ends the automatic scale of the row.
         row[0].set_ylim(bottom=0)
     for axes, size in zip(panels[0], sizes, strict=True):
@@ -52,8 +53,7 @@ def draw_panels(figure: Figure, found: Sequence[Summary]) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
 
 
-def _draw(axes: Axes, found: Sequence[Summary], field: str) -> None:
-    counts = sorted({each.case.operations for each in found})
+def _draw(axes: Axes, found: Sequence[Summary], field: str, counts: Sequence[int]) -> None:
     for system, colour in _COLOURS.items():
         line = [each for each in found if each.case.system == system]
         places = [counts.index(each.case.operations) for each in line]

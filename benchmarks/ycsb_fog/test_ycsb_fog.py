@@ -191,6 +191,17 @@ def test_panels_of_a_row_show_the_runs_of_all_sizes() -> None:
     assert min(tops) >= 100.0
 
 
+def test_panels_of_all_sizes_have_the_same_numbers_of_operations() -> None:
+    figure = Figure()
+    draw_panels(
+        figure, summaries(run for run in _runs() if run.nodes == 6 or run.operations == 5000)
+    )
+    for axes in figure.axes[-2:]:
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["1,000", "5,000"]
+    [*_, last] = figure.axes
+    assert {*last.lines[0].get_xdata()} == {1}
+
+
 _ITEM = {"application": [{"key": "k1", "val": "v", "timestamp": 1}]}
 
 
