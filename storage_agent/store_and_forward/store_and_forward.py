@@ -184,11 +184,12 @@ class StoreAndForward:
         return [] if self._spool.problem is None else [self._spool.problem]
 
     async def spool_warnings(self) -> list[str]:
-        """Return the damages of the spool, with what to do, until the damaged files are deleted."""
+        """Return the parts that were set aside, with what to do, until their files are deleted."""
         return [
-            f"the spool was damaged, and {file} contains the part that was set aside: all readable "
-            "points are delivered; find the lost points by the log event spool_damaged, let their "
-            "senders send them again, and then delete this file"
+            "a part of the spool was damaged, or a body was refused by the store, and "
+            f"{file} contains the part that was set aside: all other points are delivered; find "
+            "the missing points by the log events spool_damaged and spooled_body_rejected, let "
+            "their senders send them again, and then delete this file"
             for file in await self._spool.damaged()
         ]
 
@@ -210,13 +211,21 @@ class StoreAndForward:
             *(_put_spooled(writer, body, each.key) for each, body in decoded),
             return_exceptions=True,
         )
+        stored: list[SpooledBody] = []
+        refused: list[tuple[SpooledBody, str]] = []
         for (each, _), answer in zip(decoded, answers, strict=True):
             if isinstance(answer, InvalidRequestError | TooLargeError):
-                log.error("spooled_body_rejected", points=each.points, error=answer.message)
-                metrics.SPOOL_REFUSED_POINTS.inc(each.points)
+                refused.append((each, answer.message))
             elif isinstance(answer, BaseException):
                 raise answer
-        await self._spool.remove([each for each, _ in decoded])
+            else:
+                stored.append(each)
+        await self._spool.remove(stored)
+        for each, error in refused:
+            # Its sender has an acknowledgement: an operator decides what to do with the points.
+            log.error("spooled_body_rejected", points=each.points, error=error)
+            metrics.SPOOL_REFUSED_POINTS.inc(each.points)
+            await self._spool.set_aside(each, error)
 
 
 async def _put_spooled(writer: PointWriter, body: PutBody, key: RequestKey) -> None:
