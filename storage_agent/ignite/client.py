@@ -433,11 +433,23 @@ class IgniteClient:
         return cache
 
 
+def size_of(value: bytes | str) -> int:
+    """Return the size of a value in Ignite (bytes), which stores a text as UTF-8.
+
+    >>> size_of("größer"), size_of(b"data")
+    (8, 4)
+    """
+    if isinstance(value, bytes) or value.isascii():
+        return len(value)
+    return len(value.encode())
+
+
 def _check_size(key: str, value: bytes | str) -> None:
     """Raise ``TooLargeError`` for a value that does not fit into a segment of Ignite's WAL."""
-    if len(value) > _MAX_BYTES:
+    size = size_of(value)
+    if size > _MAX_BYTES:
         raise TooLargeError(
-            f"the value for the key {key} has {len(value)} bytes; the limit is {_MAX_BYTES} bytes",
+            f"the value for the key {key} has {size} bytes; the limit is {_MAX_BYTES} bytes",
             hint="Send smaller rows, or fewer rows at once.",
         )
 
