@@ -208,6 +208,6 @@ async def test_metrics_of_a_deleted_stream_are_removed(streams: Streams) -> None
         # The log of the second stream has another key than its name.
         await streams.create("measured", SCHEMA)
         await (await streams.get("measured")).writer.append(rows(1))
-        assert generate_latest().count(b'stream="measured') == 5
+        assert b'stream="measured' in generate_latest()
         await streams.delete("measured")
         assert b'stream="measured' not in generate_latest()
