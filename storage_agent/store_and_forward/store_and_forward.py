@@ -37,13 +37,19 @@ class PointWriter:
     writer: Writer
     epoch: int
 
-    async def put(self, body: PutBody, key: RequestKey | None) -> None:
+    async def put(
+        self, body: PutBody, key: RequestKey | None, *, is_acknowledged: bool = False
+    ) -> None:
         """Store all points in a body, or none of the points.
 
-        ``key``: the idempotency key. Raises ``ReusedKeyError`` for the key of another body, and
+        ``key``: the idempotency key. ``is_acknowledged``: whether the body waited in the spool, so
+        that its new series are stored beyond the limit, too. Raises ``ReusedKeyError`` for the key
+        of another body, ``StorageFullError`` for new series beyond the limit, and
         ``UnavailableError`` while Ignite is unavailable.
         """
-        points = await self.encoder.encode_in_slices(body.monitoring)
+        points = await self.encoder.encode_in_slices(
+            body.monitoring, is_acknowledged=is_acknowledged
+        )
         await self.writer.append(points.rows, epoch=self.epoch, key=key, series=points.series)
 
 
@@ -84,8 +90,9 @@ class StoreAndForward:
         """Store or spool all points in a body durably, or none of the points.
 
         ``key``: the idempotency key. Raises ``UnavailableError`` or ``StorageFullError`` if the
-        points can be neither stored nor spooled, ``ReusedKeyError`` for the key of another body,
-        and ``TooLargeError`` if the body has too many points.
+        points can be neither stored nor spooled, or add series beyond the limit,
+        ``ReusedKeyError`` for the key of another body, and ``TooLargeError`` if the body has too
+        many points.
         """
         count = len(body.monitoring)
         if count > self._settings.max_points:
@@ -230,10 +237,11 @@ class StoreAndForward:
 
 async def _put_spooled(writer: PointWriter, body: PutBody, key: RequestKey) -> None:
     try:
-        await writer.put(body, key)
+        await writer.put(body, key, is_acknowledged=True)
     except ReusedKeyError:
         # The body was acknowledged before the keys in Ignite could be read.
-        await writer.put(body, RequestKey(f"{INTERNAL_PREFIX}{key.digest}/{key.text}"))
+        key = RequestKey(f"{INTERNAL_PREFIX}{key.digest}/{key.text}")
+        await writer.put(body, key, is_acknowledged=True)
 
 
 def _require(writer: PointWriter | None) -> PointWriter:
