@@ -228,11 +228,11 @@ class StoreAndForward:
             else:
                 stored.append(each)
         await self._spool.remove(stored)
-        for each, error in refused:
+        for each, problem in refused:
             # Its sender has an acknowledgement: an operator decides what to do with the points.
-            log.error("spooled_body_rejected", points=each.points, error=error)
+            log.error("spooled_body_rejected", points=each.points, error=problem)
             metrics.SPOOL_REFUSED_POINTS.inc(each.points)
-            await self._spool.set_aside(each, error)
+            await self._spool.set_aside(each, problem)
 
 
 async def _put_spooled(writer: PointWriter, body: PutBody, key: RequestKey) -> None:

@@ -11,11 +11,11 @@ import pytest
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.errors import UnavailableError
-from storage_agent.agent import agent
 from storage_agent.http.points import PutBody
 from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 from storage_agent.store_and_forward.store_and_forward import StoreAndForward
+from storage_agent.timeseries.deletion import count_points
 from tests.storage_agent.conftest import ManualClock
 from tests.support.agents import running_agent
 from tests.support.conditions import eventually
@@ -92,13 +92,13 @@ def test_deletion_is_refused_if_points_were_spooled_while_they_were_counted(
 ) -> None:
     spools: list[StoreAndForward] = []
     refused = threading.Event()
-    count, drain = agent.count_points, StoreAndForward.drain
+    drain = StoreAndForward.drain
 
     async def count_slowly(*arguments: Any) -> Any:
         [points] = spools
         body = msgspec.json.encode(PutBody([Point("m", "e", clock.now + 1, 2)]))
         await points._spool.append(RequestKey("spooled"), body, 1)
-        return await count(*arguments)
+        return await count_points(*arguments)
 
     async def drain_later(points: StoreAndForward) -> float | None:
         if refused.is_set():
@@ -107,7 +107,7 @@ def test_deletion_is_refused_if_points_were_spooled_while_they_were_counted(
         spools[:] = [points]
         return None
 
-    monkeypatch.setattr(agent, "count_points", count_slowly)
+    monkeypatch.setattr("storage_agent.agent.agent.count_points", count_slowly)
     monkeypatch.setattr(StoreAndForward, "drain", drain_later)
     with running_agent(settings, clock) as url:
         point = {"metricID": "m", "entityID": "e", "val": 1, "timestamp": clock.now}
