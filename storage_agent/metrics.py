@@ -1,5 +1,7 @@
 """The Prometheus metrics that a storage agent exposes."""
 
+from contextlib import suppress
+
 from prometheus_client import Counter, Gauge, Histogram
 
 POINTS = Counter("mistbow_agent_points", "Points acknowledged by /put.")
@@ -76,3 +78,11 @@ SPOOL_DAMAGED_FILES = Gauge(
 SPOOL_REFUSED_POINTS = Counter(
     "mistbow_agent_spool_refused_points", "Spooled points that were rejected later."
 )
+
+
+def forget_stream(name: str, key: str) -> None:
+    """Remove the metrics of a deleted stream; ``key``: the key of its log."""
+    labels = {SEGMENTS: key, SEGMENT_BYTES: key, HEAD: name, COMPACTIONS: name, EVICTED_ROWS: name}
+    for metric, label in labels.items():
+        with suppress(KeyError):
+            metric.remove(label)

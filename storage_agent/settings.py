@@ -80,6 +80,12 @@ class AgentSettings(ServiceSettings):
         le=100_000_000,
         description="The maximum number of points in one body.",
     )
+    max_series: int = Field(
+        default=5_000_000,
+        ge=1,
+        le=100_000_000,
+        description="The number of series from which bodies with new series are refused (507).",
+    )
     retention_s: int | None = Field(
         default=30 * 86_400,
         ge=1,

@@ -28,7 +28,8 @@ Millis = (
     | Annotated[float, Meta(ge=0, le=float(MAX_TIMESTAMP_MS))]
 )
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Names = Annotated[frozenset[str], Meta(max_length=10_000)] | str | None
 """One name, or a list of names; null: the field restricts nothing."""
 
-LabelValue = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Finite | bool | Text
+LabelValue = Int64 | Finite | bool | Text

@@ -213,15 +213,23 @@ def states_stream(results: str) -> str:
     return f"states/{results.removeprefix('results/')}"
 
 
+_PERMANENT = frozenset((METADATA, DEPLOYMENTS, PLACEMENTS, f"records/{SCHEMAS}"))
+_PERMANENT_PREFIXES = (
+    *(f"{DEPLOYMENTS}/", f"{PLACEMENTS}/", f"{DECISIONS}/"),
+    # A replica of records that were deleted and created again has a further part.
+    f"records/{SCHEMAS}/",
+)
+
+
 def is_permanent(stream: str) -> bool:
     """Return whether the rows of a stream never expire, because they are Mistbow's own data.
 
-    >>> [is_permanent(name) for name in ("raw", "replicas/edge/metadata", "decisions/all.fair")]
+    A replica is as permanent as its source.
+
+    >>> [is_permanent(name) for name in ("raw", "metadata", "plant/metadata", "decisions/all.fair")]
+    [False, True, False, True]
+    >>> [is_permanent(f"replicas/edge/{name}") for name in ("raw", "metadata", "deployments/north")]
     [False, True, True]
-    >>> is_permanent("deployments/north")
-    True
     """
-    permanent = {METADATA, PLACEMENTS, DEPLOYMENTS, SCHEMAS}
-    if stream.startswith(("decisions/", f"{DEPLOYMENTS}/", f"{PLACEMENTS}/")):
-        return True
-    return stream.rpartition("/")[2] in permanent
+    source = stream.split("/", 2)[-1] if stream.startswith("replicas/") else stream
+    return source in _PERMANENT or source.startswith(_PERMANENT_PREFIXES)

@@ -171,15 +171,22 @@ class ChunkDecoder:
     """Decodes chunks from an Arrow IPC stream that arrives in parts of any size; never blocks.
 
     The stream may come from another site, whose machine may have been stolen. So a message that
-    would use up the memory, or that refers to bytes outside of itself, is an error. ``has_ended``:
+    would use up the memory, or that refers to bytes outside of itself, is an error. ``max_bytes``:
+    the maximum size of a message; None: that of messages of earlier versions. ``has_ended``:
     whether the end of the stream was received.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int | None = None) -> None:
+        self._max_bytes = _MAX_MESSAGE_BYTES if max_bytes is None else max_bytes
         self._pending = bytearray()
         self._complete = _Bytes()
         self._reader: pa.RecordBatchStreamReader | None = None
         self.has_ended = False
+
+    @property
+    def pending(self) -> int:
+        """The number of bytes of a message that is not complete yet."""
+        return len(self._pending)
 
     def feed(self, data: bytes) -> Iterator[Chunk]:
         """Add received bytes, and yield the chunks that are complete now.
@@ -200,7 +207,7 @@ class ChunkDecoder:
             if (kind == SCHEMA) != (self._reader is None):
                 raise ValueError("the schema is missing, or is not the first message")
             # Dictionaries wait here for their batch.
-            _check_size(self._complete.add(bytes(self._pending[:size])))
+            self._check_size(self._complete.add(bytes(self._pending[:size])))
             del self._pending[:size]
             if self._reader is None:
                 self._reader = pa.ipc.open_stream(self._complete)
@@ -224,17 +231,21 @@ class ChunkDecoder:
             self.has_ended = True
             return None
         begin = _PREFIX.size
-        _check_size(length)
+        self._check_size(length)
         if len(self._pending) < begin + length:
             return None
         head = read_head(bytes(self._pending[begin : begin + length]))
-        _check_size(head.body_bytes)
+        self._check_size(head.body_bytes)
         if head.is_compressed or not 0 <= head.rows <= _MAX_ROWS:
             raise ValueError("a batch is compressed, or has too many rows")
         if head.kind not in (SCHEMA, DICTIONARY, RECORD_BATCH):
             raise ValueError("a message is of an unknown kind")
         size = begin + length + head.body_bytes
         return (head.kind, size) if len(self._pending) >= size else None
+
+    def _check_size(self, count: int) -> None:
+        if not 0 <= count <= self._max_bytes:
+            raise ValueError(f"a message has {count} bytes, and at most {self._max_bytes} are read")
 
 
 def checked(rows: _Rows) -> _Rows:
@@ -256,11 +267,6 @@ _MAX_MESSAGE_BYTES = 256 * 2**20
 
 _MAX_ROWS = 4_000_000
 """The maximum number of rows of a chunk: rows of some types need no bytes."""
-
-
-def _check_size(count: int) -> None:
-    if not 0 <= count <= _MAX_MESSAGE_BYTES:
-        raise ValueError(f"a message has {count} bytes, and at most {_MAX_MESSAGE_BYTES} are read")
 
 
 class _Bytes(io.RawIOBase):

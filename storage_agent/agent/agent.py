@@ -258,8 +258,8 @@ class Agent:
     async def delete(self, body: GetBody, *, dry_run: bool = False) -> Deletion:
         """Delete the points of this node that a body selects; return how many points there were.
 
-        ``dry_run``: only count the points. Points that arrive during the deletion are deleted too,
-        but not counted.
+        ``dry_run``: only count the points. Points that are stored during the deletion are deleted
+        too, but not counted. Raises ``UnavailableError`` if points wait in the spool.
         """
         parts = self._require_parts()
         self._points.check_drained("a deletion")
@@ -275,6 +275,8 @@ class Agent:
                 # Before, since the agent may end during the deletion; after, for the bodies that
                 # were spooled and stored meanwhile, and whose points are deleted.
                 await self._points.forget_bodies()
+                # The count may have taken minutes.
+                self._points.check_drained("a deletion")
                 try:
                     deleted = await parts.remover.delete(select, start, end)
                     await self.membership.retract_series(deleted, parts.catalogue.contains)

@@ -145,7 +145,7 @@ class Recovery:
                 ),
                 remover=remover,
                 catalogue=catalogue,
-                encoder=PointEncoder(self.settings, catalogue),
+                encoder=PointEncoder(self.settings, catalogue, self.settings.max_series),
                 reader=PointReader(self.settings.node, catalogue, history),
                 history=history,
                 aggregation=Aggregation(self.settings.node, catalogue, history),

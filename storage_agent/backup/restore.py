@@ -6,9 +6,8 @@ and that other sites have read, therefore never get the position of another row.
 site are stored again there, so that other sites read them again.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -26,7 +25,7 @@ from storage_agent.ignite.client import METADATA, IgniteClient
 from storage_agent.ignite.keys import CONFIG_KEY, RESTORED_SITE_KEY, RESTORING_KEY
 from storage_agent.ignite.text_cell import TextCell
 from storage_agent.membership.facts import Facts, apply_events
-from storage_agent.membership.journal import MAX_EVENTS
+from storage_agent.membership.journal import fact_batches
 from storage_agent.streams import runs
 from storage_agent.streams.index import time_range
 from storage_agent.streams.manifest import Manifest, manifest_key
@@ -168,8 +167,8 @@ class _Restoration:
     def _segments(self, log: "_Log", tail: "_Tail") -> Iterator[Segment]:
         yield tail.next(count=log.stream.cut.head + GAP - tail.position)
         if log.stream.cut.name == METADATA_STREAM:
-            for events in _batches(self._facts(log), MAX_EVENTS):
-                yield tail.next(event_rows(self._clock(), dict(events)))
+            for events in fact_batches(self._facts(log)):
+                yield tail.next(event_rows(self._clock(), events))
         if log.stream.cut.name == RAW:
             for series in self._series():
                 yield tail.next(series=series)
@@ -260,12 +259,6 @@ def _values(part: Part, schema: pa.Schema) -> Iterator[tuple[str, bytes]]:
 
 def _block_count(part: Part, schema: pa.Schema) -> int:
     return runs.block_count(part.rows.num_rows, schema)
-
-
-def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch
 
 
 def _json(value: object) -> str:

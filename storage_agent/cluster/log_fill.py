@@ -8,20 +8,25 @@ segment that a claim writes.
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from mistbow.clock import Clock
-from mistbow.errors import UnavailableError
+from mistbow.errors import TooLargeError, UnavailableError
 from storage_agent.cluster.replica_rows import NumberedRows
 from storage_agent.ignite.client import HISTORICAL, IgniteClient
+from storage_agent.series import Metadata, Series, series_of
+from storage_agent.streams.columns import as_list, without_unused_words
 from storage_agent.streams.group_commit import SegmentContext, build_claim, build_release
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.segments import Segment, encode_segment
 
 _DIGITS = re.compile(r"\d{20}")
+_MAX_SERIES_BYTES = 2**20
+"""The size (bytes) of metadata that one segment exceeds only by its last series, or by that of its
+own rows.
+"""
 
 
 @dataclass(slots=True)
@@ -35,7 +40,7 @@ class RepairResult:
 class LogFill:
     """Fills the gaps of a log from its head up to the position ``goal``.
 
-    ``series``: metadata of the series to which the rows may belong, stored with the first segment.
+    ``series``: metadata of the series to which the rows may belong: it is stored with the rows.
     """
 
     def __init__(
@@ -44,13 +49,13 @@ class LogFill:
         ignite: IgniteClient,
         clock: Clock,
         goal: int,
-        series: Sequence[dict[str, Any]] = (),
+        series: Sequence[Metadata] = (),
     ) -> None:
         self._log = log
         self._ignite = ignite
         self._clock = clock
         self._goal = goal
-        self._series = list(series)
+        self._series = {series_of(each): each for each in series}
         self._result = RepairResult()
 
     async def fill(self, parts: AsyncIterator[NumberedRows]) -> RepairResult:
@@ -71,6 +76,9 @@ class LogFill:
                 f"the stream {self._log.name} was filled from {begin} up to {self._log.head} only",
                 hint="Repeat the repair once Ignite answers.",
             )
+        # The metadata that is left takes positions after the goal, as claims do.
+        while self._series:
+            await self._append(build_claim(self._context()))
         return self._result
 
     async def _find_survivors(self) -> list[int]:
@@ -95,21 +103,53 @@ class LogFill:
                 return
             if piece.first > self._log.head:
                 await self._skip_to(piece.first)
-            await self._append(build_release(self._context(), [piece.rows]))
-            self._result.restored += piece.rows.num_rows
+            await self._append_first(piece.rows)
+
+    async def _append_first(self, rows: pa.RecordBatch) -> None:
+        """Append as many of the rows as fit into a segment, from the first row on."""
+        while True:
+            try:
+                await self._append(build_release(self._context(), [rows]))
+            except TooLargeError:
+                if rows.num_rows == 1:
+                    raise
+                # Otherwise the words of the other rows stay in the segment.
+                rows = without_unused_words(rows.slice(0, rows.num_rows // 2))
+            else:
+                self._result.missing += rows.num_rows
+                self._result.restored += rows.num_rows
+                return
 
     async def _skip_to(self, stop: int) -> None:
         segment = build_claim(self._context())
         header = msgspec.structs.replace(segment.header, count=stop - self._log.head)
         await self._append(Segment(header, segment.rows, segment.future_points))
+        self._result.missing += header.count
 
     async def _append(self, segment: Segment) -> None:
-        header = msgspec.structs.replace(segment.header, series=self._series)
+        series = self._select_series(segment.rows)
+        header = msgspec.structs.replace(segment.header, series=list(series.values()))
         segment = Segment(header, segment.rows, segment.future_points)
-        self._series = []
-        self._result.missing += header.count
-        await self._log.append(segment, encode_segment(segment))
+        if await self._log.append(segment, encode_segment(segment)):
+            for each in series:
+                del self._series[each]
         await self._log.catch_up()
+
+    def _select_series(self, rows: pa.RecordBatch) -> dict[Series, Metadata]:
+        """Return the metadata to store with rows: that of their series, and more up to a limit."""
+        if not self._series:
+            return {}
+        names = zip(as_list(rows["metric"]), as_list(rows["entity"]), strict=True)
+        own = {each: self._series[each] for each in names if each in self._series}
+        size = sum(len(msgspec.json.encode(each)) for each in own.values())
+        others = []
+        for series, metadata in self._series.items():
+            if size > _MAX_SERIES_BYTES:
+                break
+            if series not in own:
+                others.append((series, metadata))
+                size += len(msgspec.json.encode(metadata))
+        return {**own, **dict(others)}
 
     def _context(self) -> SegmentContext:
         log = self._log

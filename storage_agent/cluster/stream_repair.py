@@ -1,9 +1,8 @@
 """Repairs streams that lost rows: restores the rows from a replica, or accepts the loss."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import msgspec
-import pyarrow as pa
 
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
@@ -17,7 +16,7 @@ from storage_agent.ignite.client import METADATA as METADATA_CACHE
 from storage_agent.ignite.client import IgniteClient
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.facts import Facts, published_series, read_facts
-from storage_agent.membership.journal import STORE
+from storage_agent.membership.journal import STORE, fact_batches
 from storage_agent.membership.metadata_replicas import POSITION
 from storage_agent.replication.follower.replica import record_loss
 from storage_agent.streams.log import StreamLog
@@ -77,7 +76,7 @@ class StreamRepair:
         facts = await rows.facts()
         if loss.stream == METADATA:
             missing = await self._missing_facts(facts)
-            parts = _single_part(missing, stream.head, loss.remembered)
+            parts = self._fact_parts(missing, stream.head, loss.remembered)
             return await LogFill(stream, self._ignite, self._clock, loss.remembered).fill(parts)
         series = []
         if loss.stream == RAW:
@@ -85,11 +84,18 @@ class StreamRepair:
         fill = LogFill(stream, self._ignite, self._clock, loss.remembered, series)
         return await fill.fill(rows.parts(stream.head))
 
-    async def _missing_facts(self, facts: Facts) -> pa.RecordBatch:
+    async def _missing_facts(self, facts: Facts) -> dict[str, str]:
         stream = self._streams.find_open(METADATA)
         present = Facts() if stream is None else await read_facts(stream)
-        missing = {key: event for key, event in facts.items() if present.get(key) != event}
-        return event_rows(self._clock(), missing)
+        return {key: event for key, event in facts.items() if present.get(key) != event}
+
+    async def _fact_parts(
+        self, facts: Mapping[str, str], start: int, stop: int
+    ) -> AsyncIterator[NumberedRows]:
+        for events in fact_batches(facts.items()):
+            rows = event_rows(self._clock(), events).slice(0, stop - start)
+            yield number_rows(rows, start)
+            start += rows.num_rows
 
     async def _open_replica(self, site: str, name: str) -> ReplicaRows:
         if site == self._membership.site:
@@ -122,7 +128,3 @@ async def set_attributes(stream: Stream, attributes: dict[str, str | int | None]
         return msgspec.structs.replace(state, attributes=present)
 
     await stream.log.state.update(change)
-
-
-async def _single_part(rows: pa.RecordBatch, start: int, stop: int) -> AsyncIterator[NumberedRows]:
-    yield number_rows(rows.slice(0, stop - start), start)

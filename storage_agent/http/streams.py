@@ -21,11 +21,12 @@ _MAX_ROWS = 1_000_000
 _PART_BYTES = 256 * 2**10
 _MAX_LEASE_MS = 366 * 86_400_000
 
-_SERVICE_STREAMS = (
-    *("raw", "metadata", "decisions", "deployments", "placements"),
-    *("panes/", "results/", "states/", "replicas/", "records/"),
+_SERVICE_STREAMS = frozenset(("raw", "metadata", "decisions", "deployments", "placements"))
+_SERVICE_PREFIXES = (
+    *("panes/", "results/", "states/", "decisions/", "deployments/", "placements/"),
+    *("replicas/", "records/"),
 )
-"""The beginnings of the names of streams that services write."""
+"""The names, and the beginnings of names, of streams that services write."""
 
 
 class AdvanceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,10 +72,11 @@ def check_attributes(attributes: dict[str, Any]) -> None:
 def read_time(times: Timestamps, stream: str, time: int, path: str) -> int:
     """Return a time in a request about a stream, in milliseconds; ``path``: the field, for errors.
 
-    Raises ``InvalidRequestError`` if the unit of the time is refused. Times of the streams in
-    ``_SERVICE_STREAMS`` are not refused, because they can be near 1970.
+    Raises ``InvalidRequestError`` if the unit of the time is refused. Times of streams that
+    services write are not refused, because they can be near 1970.
     """
-    if time <= MAX_TIMESTAMP_MS and stream.startswith(_SERVICE_STREAMS):
+    is_of_service = stream in _SERVICE_STREAMS or stream.startswith(_SERVICE_PREFIXES)
+    if time <= MAX_TIMESTAMP_MS and is_of_service:
         return time
     return int(times.read(time, path))
 

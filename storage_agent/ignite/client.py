@@ -69,7 +69,14 @@ _DIAL_PAUSE_S = 0.05
 An Ignite that is stopping may still accept connections.
 """
 
+_KEYS_S = 600.0
 _SCAN_PAGE = 1024
+_LARGE_VALUES = 8
+"""The number of entries in a page of a scan over segments and runs, which have up to 7 MiB each.
+
+Ignite builds each page in its heap, which has 128 MiB by default.
+"""
+
 _MAX_BYTES = 7 * 2**20
 """The maximum size of a value (bytes).
 
@@ -267,13 +274,13 @@ class IgniteClient:
             await self._call(lambda caches: caches[cache].remove_keys(requested))
 
     async def keys(self, cache: str, prefix: str) -> list[str]:
-        """Return all keys with a prefix; slow, because the method scans the entire cache."""
+        """Return all keys with a prefix; slow, because Ignite sends all values of the cache."""
 
         async def collect(caches: Mapping[str, Any]) -> list[str]:
-            async with caches[cache].scan(page_size=_SCAN_PAGE) as cursor:
+            async with caches[cache].scan(page_size=_LARGE_VALUES) as cursor:
                 return [key async for key, _ in cursor if key.startswith(prefix)]
 
-        return await self._call(collect, seconds=_SCAN_S)
+        return await self._call(collect, seconds=_KEYS_S)
 
     async def query(self, sql: str) -> list[list[Any]]:
         """Return the rows of an SQL query over Ignite's system views."""
@@ -426,11 +433,23 @@ class IgniteClient:
         return cache
 
 
+def size_of(value: bytes | str) -> int:
+    """Return the size of a value in Ignite (bytes), which stores a text as UTF-8.
+
+    >>> size_of("größer"), size_of(b"data")
+    (8, 4)
+    """
+    if isinstance(value, bytes) or value.isascii():
+        return len(value)
+    return len(value.encode())
+
+
 def _check_size(key: str, value: bytes | str) -> None:
     """Raise ``TooLargeError`` for a value that does not fit into a segment of Ignite's WAL."""
-    if len(value) > _MAX_BYTES:
+    size = size_of(value)
+    if size > _MAX_BYTES:
         raise TooLargeError(
-            f"the value for the key {key} has {len(value)} bytes; the limit is {_MAX_BYTES} bytes",
+            f"the value for the key {key} has {size} bytes; the limit is {_MAX_BYTES} bytes",
             hint="Send smaller rows, or fewer rows at once.",
         )
 

@@ -3,10 +3,11 @@
 import asyncio
 import math
 import secrets
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mistbow.clock import Clock
-from mistbow.errors import FencedError, UnavailableError
+from mistbow.errors import FencedError, TooLargeError, UnavailableError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.runtime.slices import Slices
 from mistbow.streams.events import REMOVED, event_rows
@@ -28,11 +29,34 @@ STORE = "store"
 Positions in different stores are unrelated.
 """
 
-MAX_EVENTS = 1000
-"""The maximum number of events in one append: Ignite limits the size of a segment."""
+_MAX_EVENTS = 1000
+_MAX_BYTES = 2**20
+"""The maximum number of events in one append, and their maximum size (bytes).
+
+Ignite limits the size of a segment. A single event may be larger.
+"""
+_MAX_QUOTED = 100
 
 _RETRY_S = 0.5
 _FLUSH_S = 5.0
+
+
+def fact_batches(events: Iterable[tuple[str, str]]) -> Iterator[dict[str, str]]:
+    """Yield events, key -> event, in batches that fit into one append each.
+
+    ``events``: pairs of key and event; all keys differ.
+    """
+    batch: dict[str, str] = {}
+    size = 0
+    for key, event in events:
+        length = _size(key, event)
+        if batch and (size + length > _MAX_BYTES or len(batch) == _MAX_EVENTS):
+            yield batch
+            batch, size = {}, 0
+        batch[key] = event
+        size += length
+    if batch:
+        yield batch
 
 
 class FactJournal:
@@ -68,8 +92,8 @@ class FactJournal:
     async def flush(self) -> None:
         """Wait until all published facts are stored.
 
-        Raises ``UnavailableError`` after a timeout; raises ``FencedError`` if another agent writes
-        the stream.
+        Raises ``UnavailableError`` after a timeout, ``TooLargeError`` if a fact is too large to
+        store, and ``FencedError`` if another agent writes the stream.
         """
         if self._fenced is not None:
             raise self._fenced
@@ -105,7 +129,7 @@ class FactJournal:
         # A caller that begins to wait during the write may have published more since.
         waiting, self._waiting = self._waiting, []
         try:
-            await self._append_changes()
+            refused = await self._append_changes()
         except FencedError as error:
             log.error(
                 "metadata_writer_fenced",
@@ -121,14 +145,29 @@ class FactJournal:
             raise
         for done in waiting:
             if not done.done():
-                done.set_result(None)
+                done.set_result(None) if refused is None else done.set_exception(refused)
 
-    async def _append_changes(self) -> None:
+    async def _append_changes(self) -> TooLargeError | None:
+        """Store the published facts; return the error of one that is too large, or None."""
         assert self._stream is not None  # noqa: S101 - open() came first
+        refused = None
         while changes := await self._take_changes():
             rows = event_rows(self._clock(), changes)
-            await self._stream.writer.append(rows, epoch=self._epoch)
-            apply_events(self.facts, rows)
+            try:
+                await self._stream.writer.append(rows, epoch=self._epoch)
+            except TooLargeError as error:
+                # It must not prevent that others are stored. A batch of several is smaller.
+                refused = error
+                self._reject(changes, error)
+            else:
+                apply_events(self.facts, rows)
+        return refused
+
+    def _reject(self, changes: Mapping[str, str], error: TooLargeError) -> None:
+        for key, event in changes.items():
+            log.error("fact_rejected", key=key[:_MAX_QUOTED], error=error.message[:_MAX_QUOTED])
+            if self._published.get(key) == event:
+                del self._published[key]
 
     async def _take_changes(self) -> dict[str, str]:
         """Return a batch of published facts that differ from the stored facts: key -> event.
@@ -136,16 +175,24 @@ class FactJournal:
         Published facts that already equal the stored facts are removed from ``_published``.
         """
         changes: dict[str, str] = {}
+        size = 0
         async for key in Slices().over(list(self._published)):
             event = self._published[key]
             is_readable = event == REMOVED or self.facts.accepts(key, event)
             if not is_readable:
                 # No site would read it, and this one would write it again and again.
-                log.error("fact_rejected", key=key)
+                log.error("fact_rejected", key=key[:_MAX_QUOTED])
             if not is_readable or self.facts.get(key, REMOVED) == event:
                 del self._published[key]
-            else:
-                changes[key] = event
-                if len(changes) == MAX_EVENTS:
-                    break
+                continue
+            size += _size(key, event)
+            if changes and size > _MAX_BYTES:
+                break
+            changes[key] = event
+            if len(changes) == _MAX_EVENTS:
+                break
         return changes
+
+
+def _size(key: str, event: str) -> int:
+    return len(key.encode()) + len(event.encode())

@@ -17,7 +17,7 @@ from mistbow.streams.schemas import EVENTS, METADATA
 from mistbow.streams.wire import Chunk
 from mistbow.telemetry import get_logger
 from storage_agent.membership.facts import Facts, apply_many_events, read_facts
-from storage_agent.membership.journal import MAX_EVENTS, STORE
+from storage_agent.membership.journal import STORE, fact_batches
 from storage_agent.membership.network import PeerNetwork
 from storage_agent.membership.peer_streams import fetch, follow_chunks, follow_while_reachable
 from storage_agent.membership.peers import Peers
@@ -56,10 +56,8 @@ class MetadataReplica:
         """
         if self.store == store and self.position <= head:
             return
-        keys = list(self.facts)
-        for begin in range(0, len(keys), MAX_EVENTS):
-            part = keys[begin : begin + MAX_EVENTS]
-            await self._append(dict.fromkeys(part, REMOVED))
+        for removed in fact_batches([(key, REMOVED) for key in self.facts]):
+            await self._append(removed)
         await self._set_attributes({STORE: store, POSITION: 0})
 
     async def add(self, chunk: Chunk) -> None:

@@ -3,7 +3,15 @@
 Before the first request to an address, the agent there proves that it belongs to the fog.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
@@ -35,6 +43,16 @@ _READ_S = 27.0
 _MAX_HOPS = 2
 _MAX_ANSWER_BYTES = 128 * 2**20
 """The maximum size of an answer that is read as a whole: a site's part of a read over sites."""
+
+_MAX_CHUNK_BYTES = 64 * 2**20
+"""The maximum size of a chunk of another site.
+
+Chunks have at most 4 MiB, or are a single segment; those of earlier versions are longer. A replica
+stores a chunk as one segment, which has at most 7 MiB after compression.
+"""
+
+_INLINE_BYTES = 2**20
+"""The size of a message (bytes) up to which it is decoded in the event loop."""
 
 _LIMITS = httpx.Limits(max_connections=500, max_keepalive_connections=20)
 
@@ -231,10 +249,10 @@ class PeerNetwork:
         answer = await self.send(call)
         if not answer.response.is_success:
             await answer.read()
-        decoder = ChunkDecoder()
+        decoder = ChunkDecoder(_MAX_CHUNK_BYTES)
         try:
             async for data in answer.body if follows else answer.finite_body():
-                for chunk in decoder.feed(data):
+                for chunk in await _feed(decoder, data):
                     yield chunk
         finally:
             await answer.response.aclose()
@@ -328,6 +346,13 @@ class PeerNetwork:
                 hint="Check the name server, and the name in MISTBOW_AGENT_URL of that agent.",
             )
         return UnavailableError(message, hint="Try again later.")
+
+
+async def _feed(decoder: ChunkDecoder, data: bytes) -> Iterable[Chunk]:
+    """Return the chunks that ``data`` completes; a thread decodes and validates large ones."""
+    if decoder.pending + len(data) <= _INLINE_BYTES:
+        return decoder.feed(data)
+    return await asyncio.to_thread(list, decoder.feed(data))
 
 
 def decode_error(status: int, data: bytes) -> Exception:

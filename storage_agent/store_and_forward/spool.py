@@ -117,7 +117,7 @@ class Spool:
         self._count(-len(done), -sum(len(each.body) for each in done))
 
     async def set_aside(self, body: SpooledBody, error: str) -> None:
-        """Move a body that cannot be decoded from the spool into a file of its own."""
+        """Move a body that cannot be decoded or stored from the spool into a file of its own."""
         await self._work(self._file.set_aside, body, error)
         self._count()
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from mistbow.files import write_file
 from mistbow.telemetry import get_logger
 from storage_agent.request_key import BODY_MARK, RequestKey
 from storage_agent.store_and_forward import wal_repair
@@ -179,7 +180,7 @@ class SpoolFile:
         return found
 
     def set_aside(self, body: SpooledBody, error: str) -> None:
-        """Move a body that cannot be decoded from the spool into a file of its own."""
+        """Move a body that cannot be decoded or stored from the spool into a file of its own."""
         self._set_aside((body.id, body.key.text, body.points, body.body), error)
         self._measure()
 
@@ -315,7 +316,8 @@ class SpoolFile:
     def _set_aside(self, row: Sequence[Any], error: str) -> None:
         file = self._beside(f".damaged-{time.time_ns()}.json")
         content = row[3] if isinstance(row[3], bytes) else str(row[3]).encode(errors="replace")
-        file.write_bytes(content)
+        # Durable before the deletion is: a power cut must not lose both.
+        write_file(file, content)
         log.error("spool_damaged", moved_to=file.name, error=error, lost_points=row[2])
         self.open().execute("delete from bodies where id = ?", (row[0],))
         self.bodies -= 1

@@ -37,13 +37,19 @@ class PointWriter:
     writer: Writer
     epoch: int
 
-    async def put(self, body: PutBody, key: RequestKey | None) -> None:
+    async def put(
+        self, body: PutBody, key: RequestKey | None, *, is_acknowledged: bool = False
+    ) -> None:
         """Store all points in a body, or none of the points.
 
-        ``key``: the idempotency key. Raises ``ReusedKeyError`` for the key of another body, and
+        ``key``: the idempotency key. ``is_acknowledged``: whether the body waited in the spool, so
+        that its new series are stored beyond the limit, too. Raises ``ReusedKeyError`` for the key
+        of another body, ``StorageFullError`` for new series beyond the limit, and
         ``UnavailableError`` while Ignite is unavailable.
         """
-        points = await self.encoder.encode_in_slices(body.monitoring)
+        points = await self.encoder.encode_in_slices(
+            body.monitoring, is_acknowledged=is_acknowledged
+        )
         await self.writer.append(points.rows, epoch=self.epoch, key=key, series=points.series)
 
 
@@ -84,8 +90,9 @@ class StoreAndForward:
         """Store or spool all points in a body durably, or none of the points.
 
         ``key``: the idempotency key. Raises ``UnavailableError`` or ``StorageFullError`` if the
-        points can be neither stored nor spooled, ``ReusedKeyError`` for the key of another body,
-        and ``TooLargeError`` if the body has too many points.
+        points can be neither stored nor spooled, or add series beyond the limit,
+        ``ReusedKeyError`` for the key of another body, and ``TooLargeError`` if the body has too
+        many points.
         """
         count = len(body.monitoring)
         if count > self._settings.max_points:
@@ -184,11 +191,12 @@ class StoreAndForward:
         return [] if self._spool.problem is None else [self._spool.problem]
 
     async def spool_warnings(self) -> list[str]:
-        """Return the damages of the spool, with what to do, until the damaged files are deleted."""
+        """Return the parts that were set aside, with what to do, until their files are deleted."""
         return [
-            f"the spool was damaged, and {file} contains the part that was set aside: all readable "
-            "points are delivered; find the lost points by the log event spool_damaged, let their "
-            "senders send them again, and then delete this file"
+            "a part of the spool was damaged, or a body was refused by the store, and "
+            f"{file} contains the part that was set aside: all other points are delivered; find "
+            "the missing points by the log events spool_damaged and spooled_body_rejected, let "
+            "their senders send them again, and then delete this file"
             for file in await self._spool.damaged()
         ]
 
@@ -210,21 +218,30 @@ class StoreAndForward:
             *(_put_spooled(writer, body, each.key) for each, body in decoded),
             return_exceptions=True,
         )
+        stored: list[SpooledBody] = []
+        refused: list[tuple[SpooledBody, str]] = []
         for (each, _), answer in zip(decoded, answers, strict=True):
             if isinstance(answer, InvalidRequestError | TooLargeError):
-                log.error("spooled_body_rejected", points=each.points, error=answer.message)
-                metrics.SPOOL_REFUSED_POINTS.inc(each.points)
+                refused.append((each, answer.message))
             elif isinstance(answer, BaseException):
                 raise answer
-        await self._spool.remove([each for each, _ in decoded])
+            else:
+                stored.append(each)
+        await self._spool.remove(stored)
+        for each, problem in refused:
+            # Its sender has an acknowledgement: an operator decides what to do with the points.
+            log.error("spooled_body_rejected", points=each.points, error=problem)
+            metrics.SPOOL_REFUSED_POINTS.inc(each.points)
+            await self._spool.set_aside(each, problem)
 
 
 async def _put_spooled(writer: PointWriter, body: PutBody, key: RequestKey) -> None:
     try:
-        await writer.put(body, key)
+        await writer.put(body, key, is_acknowledged=True)
     except ReusedKeyError:
         # The body was acknowledged before the keys in Ignite could be read.
-        await writer.put(body, RequestKey(f"{INTERNAL_PREFIX}{key.digest}/{key.text}"))
+        key = RequestKey(f"{INTERNAL_PREFIX}{key.digest}/{key.text}")
+        await writer.put(body, key, is_acknowledged=True)
 
 
 def _require(writer: PointWriter | None) -> PointWriter:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace as replace_struct
 
-from mistbow.errors import ReusedKeyError
+from mistbow.errors import ConflictError, FencedError, MistbowError, ReusedKeyError
 from storage_agent.request_key import RequestKey
 from storage_agent.streams.columns import Columns, as_batch, estimate_bytes
 from storage_agent.streams.idempotency_keys import IdempotencyKeys
@@ -21,7 +22,9 @@ from storage_agent.streams.segments import AppendResult, Segment, SegmentHeader,
 
 _COMMIT_ROWS = 20_000
 _COMMIT_BYTES = 4 * 2**20
-"""The number and the size (bytes) of rows from which further appends are in the next segment."""
+"""The number of rows, and the size (bytes) of rows and of metadata of series, from which further
+appends are in the next segment.
+"""
 
 Other = TypeVar("Other")
 
@@ -76,13 +79,19 @@ def take_appends(queue: deque[PendingAppend | Other]) -> list[PendingAppend]:
         append = queue[0]
         if not isinstance(append, PendingAppend):
             break
-        size += estimate_bytes(append.rows)
+        size += _estimate_bytes(append)
         if taken and size > _COMMIT_BYTES:
             break
         queue.popleft()
         taken.append(append)
         rows += append.rows.num_rows
     return taken
+
+
+def _estimate_bytes(append: PendingAppend) -> int:
+    # Metadata is in the header of a segment, which is not compressed.
+    metadata = len(msgspec.json.encode(append.series)) if append.series else 0
+    return estimate_bytes(append.rows) + metadata
 
 
 def answer_known(append: PendingAppend, keys: IdempotencyKeys) -> bool:
@@ -162,6 +171,23 @@ def _results(context: SegmentContext, counts: Sequence[int]) -> list[AppendResul
 
 def _up_to(rows: pa.RecordBatch, limit: int) -> pa.RecordBatch:
     return rows.filter(pc.less_equal(rows["ts"], limit))
+
+
+def epoch_error(stream: str, epoch: int, now: int) -> MistbowError | None:
+    """Return the error of a change with an epoch, while the greatest epoch of a stream is ``now``.
+
+    Returns None if the epochs are equal.
+    """
+    if epoch < now:
+        return FencedError(
+            f"the epoch {epoch} of the stream {stream} is fenced; the greatest epoch is {now}",
+            hint="Another writer has claimed the stream; claim it again to write.",
+        )
+    if epoch > now:
+        return ConflictError(
+            f"the stream {stream} has no epoch {epoch}; its greatest epoch is {now}"
+        )
+    return None
 
 
 def resolve(done: Future[Any], value: object) -> None:

@@ -161,7 +161,7 @@ class ManifestCell:
         ``tombstones``: check whether these tombstones can be added; empty: check whether further
         runs can be added.
         """
-        taken = len(self._cell.text or "")
+        taken = self._cell.size
         if not tombstones:
             if taken > MAX_BYTES:
                 raise StorageFullError(

@@ -21,6 +21,7 @@ from mistbow.streams import schemas
 from mistbow.streams.models import StreamField, StreamInfo
 from mistbow.streams.schemas import POINTS, RAW, ROW_FRONTIER
 from mistbow.telemetry import get_logger
+from storage_agent import metrics
 from storage_agent.ignite.client import HISTORICAL, METADATA, IgniteClient
 from storage_agent.ignite.text_cell import TextCell
 from storage_agent.streams.json_values import stored_type, unknown_time_zones
@@ -320,6 +321,7 @@ class Streams:
         dropped = self._log(name, record)
         await remove_data(dropped)
         await self._ignite.remove_all(METADATA, [dropped.manifest.key, dropped.state.key])
+        metrics.forget_stream(name, dropped.key)
         await self._replace_record(name, record, dropped=True)
 
     def _log(self, name: str, record: StreamRecord) -> StreamLog:

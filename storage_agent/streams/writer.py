@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from mistbow.clock import MAX_AHEAD_MS, Clock
 from mistbow.errors import (
-    ConflictError,
     FencedError,
     LostDataError,
     MistbowError,
+    TooLargeError,
     UnavailableError,
 )
 from mistbow.runtime.tasks import cancel_and_wait
@@ -30,6 +30,7 @@ from storage_agent.streams.group_commit import (
     build_claim,
     build_release,
     build_segment,
+    epoch_error,
     reject,
     resolve,
     take_appends,
@@ -326,7 +327,14 @@ class Writer:
         try:
             while admitted := await self._admit(appends):
                 segment, results = build_segment(self._context(), admitted)
-                if await self._store(segment):
+                try:
+                    is_stored = await self._store(segment)
+                except TooLargeError:
+                    if len(admitted) == 1:
+                        raise
+                    await self._commit_halves(admitted)
+                    return
+                if is_stored:
                     for append, result in zip(admitted, results, strict=True):
                         resolve(append.done, result)
                     return
@@ -335,6 +343,14 @@ class Writer:
             for append in appends:
                 reject(append.done, error if isinstance(error, Exception) else closed)
             raise
+
+    async def _commit_halves(self, appends: list[PendingAppend]) -> None:
+        """Store the appends of a segment that is too large in two segments, in the same order."""
+        middle = len(appends) // 2
+        for half in (appends[:middle], appends[middle:]):
+            # An append that is too large by itself is rejected; the others are stored.
+            with contextlib.suppress(TooLargeError):
+                await self._commit(half)
 
     async def _admit(self, appends: list[PendingAppend]) -> list[PendingAppend]:
         """Return the ``appends`` that must be stored; answer repeated and fenced appends.
@@ -399,18 +415,7 @@ class Writer:
             await self._ignite.retry(self._log.catch_up, _COMMIT_S)
 
     def _epoch_error(self, epoch: int) -> MistbowError | None:
-        now = self._log.epoch
-        if epoch < now:
-            return FencedError(
-                f"the epoch {epoch} of the stream {self._log.name} is fenced; the greatest epoch "
-                f"is {now}",
-                hint="Another writer has claimed the stream; claim it again to write.",
-            )
-        if epoch > now:
-            return ConflictError(
-                f"the stream {self._log.name} has no epoch {epoch}; its greatest epoch is {now}"
-            )
-        return None
+        return epoch_error(self._log.name, epoch, self._log.epoch)
 
     async def _store(self, segment: Segment) -> bool:
         data = encode_segment(segment)

@@ -1,6 +1,6 @@
 """The encoding of the points in a /put as rows of the stream ``raw``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mistbow.client.agent_model import Point
-from mistbow.errors import InvalidRequestError
+from mistbow.errors import InvalidRequestError, StorageFullError
 from mistbow.runtime.slices import SHORT, Slices
 from mistbow.settings import parse_labels
 from mistbow.streams.json_numbers import from_json
@@ -58,10 +58,17 @@ class EncodedPoints:
 
 
 class PointEncoder:
-    """Encodes points as rows, and finds new or changed metadata of their series."""
+    """Encodes points as rows, and finds new or changed metadata of their series.
 
-    def __init__(self, settings: AgentSettings, catalogue: Catalogue) -> None:
+    ``max_series``: the number of series from which bodies with new series are refused; None: no
+    limit.
+    """
+
+    def __init__(
+        self, settings: AgentSettings, catalogue: Catalogue, max_series: int | None = None
+    ) -> None:
         self._catalogue = catalogue
+        self._max_series = max_series
         self._overridable, self._fixed = node_attributes(settings)
         self._descriptions: dict[tuple[Any, ...], _Description] = {}
         self._cached_bytes = 0
@@ -76,8 +83,14 @@ class PointEncoder:
         columns = self._encode_columns(points, 0, changed)
         return EncodedPoints(Columns(POINTS, columns), list(changed.values()))
 
-    async def encode_in_slices(self, points: Sequence[Point]) -> EncodedPoints:
-        """Return the same as ``encode``; other tasks may run in between."""
+    async def encode_in_slices(
+        self, points: Sequence[Point], *, is_acknowledged: bool = False
+    ) -> EncodedPoints:
+        """Return the same as ``encode``; other tasks may run in between.
+
+        Raises ``StorageFullError`` if the points add series beyond the limit, unless the sender has
+        an acknowledgement for them.
+        """
         changed: dict[Series, Metadata] = {}
         columns: tuple[list[Any], ...] = ([], [], [], [], [])
         slices = Slices(kind=SHORT)
@@ -87,7 +100,22 @@ class PointEncoder:
             part = self._encode_columns(points[begin : begin + _SLICE], begin, changed)
             for column, values in zip(columns, part, strict=True):
                 column += values
+        if not is_acknowledged:
+            self._check_number(changed)
         return EncodedPoints(Columns(POINTS, columns), list(changed.values()))
+
+    def _check_number(self, changed: Collection[Series]) -> None:
+        limit, present = self._max_series, len(self._catalogue)
+        if limit is None or present + len(changed) <= limit:
+            return
+        new = sum(not self._catalogue.contains(series) for series in changed)
+        if new and present + new > limit:
+            raise StorageFullError(
+                f"the site has {present} series, the body adds {new}, and at most {limit} are "
+                "allowed",
+                hint="Look for labels or names whose values always change, delete series, or raise "
+                "MISTBOW_MAX_SERIES. Points of present series are stored.",
+            )
 
     def _encode_columns(
         self, points: Sequence[Point], begin: int, changed: dict[Series, Metadata]

@@ -16,6 +16,7 @@ from mistbow.errors import InvalidRequestError
 from mistbow.http.lenient import convert_items, convert_read
 from mistbow.timestamps import Timestamps, TimestampUnit, likely_unit
 from storage_agent.http.points import GetBody, PutBody
+from storage_agent.http.streams import read_time
 from storage_agent.http.timed_bodies import decode_timed
 from storage_agent.ingest.entity_label import EntityLabel
 from storage_agent.ingest.line_protocol import LineFormat, parse_lines, parse_precision
@@ -210,3 +211,16 @@ def test_agent_converts_other_units_on_request(
             found = [point.ts for series in node.data for point in series.values]
             assert found == [NOW] * 4
         client.close()
+
+
+@pytest.mark.parametrize("name", ["rawdata", "metadata2", "decisions-x", "placements2", "panes"])
+def test_streams_with_names_similar_to_those_of_services_are_checked(name: str) -> None:
+    with pytest.raises(InvalidRequestError, match="looks like"):
+        read_time(Timestamps("ms"), name, NOW // 1000, "ts")
+
+
+@pytest.mark.parametrize(
+    "name", ["raw", "metadata", "decisions/north", "deployments/north", "panes/f", "replicas/a/x"]
+)
+def test_streams_of_services_are_not_checked(name: str) -> None:
+    assert read_time(Timestamps("ms"), name, NOW // 1000, "ts") == NOW // 1000

@@ -8,6 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from mistbow.auth.callers import current_caller
+from mistbow.client.fields import Int64
 from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from mistbow.streams.schemas import POINTS
 from mistbow.streams.wire import Chunk, Position
@@ -39,11 +40,11 @@ class ReplicaPointsRequest(
     instance: str
     store: str
     series: tuple[Series, ...]
-    start: int
-    end: int
+    start: Int64
+    end: Int64
     columns: tuple[str, ...]
-    reached: int
-    deleted: int
+    reached: Int64
+    deleted: Int64
 
 
 class ReplicaProgress(msgspec.Struct, frozen=True, kw_only=True, rename={"instance": "made"}):
@@ -121,7 +122,9 @@ class ReplicaServer:
         prefix = current_caller().entity_prefix
         series = [each for each in request.series if each[1].startswith(prefix)]
         schema = pa.schema([POINTS.field(name) for name in request.columns])
-        found = replica.history.batches(series, request.start, request.end, columns=request.columns)
+        # Points have no times before 1970.
+        start = max(0, request.start)
+        found = replica.history.batches(series, start, request.end, columns=request.columns)
         reached = Position(0, replica.complete_to)
         chunks = (Chunk(batch, reached) async for batch in found)
         return schema, Chunk(empty_batch(schema), reached), chunks

@@ -153,6 +153,15 @@ def test_decoder_yields_chunks_or_an_error_of_any_changed_bytes(data: st.DataObj
             chunk.rows.to_pylist()
 
 
+def test_decoder_rejects_a_message_beyond_the_limit_before_it_is_complete() -> None:
+    encoder = ChunkEncoder(POINTS)
+    large = encoder.encode(chunk(0, 10_000))
+    with pytest.raises(UnavailableError, match="bytes, and at most 65536 are read"):
+        list(ChunkDecoder(2**16).feed(large[:4000]))
+    small = ChunkEncoder(POINTS).encode(chunk(0, 100))
+    assert list(ChunkDecoder(2**16).feed(small)) == [chunk(0, 100)]
+
+
 @pytest.mark.parametrize("number", [-1, 2**63, 10**30])
 @pytest.mark.parametrize("field", ["next", "frontier"])
 def test_decode_rejects_impossible_positions(field: str, number: int) -> None:

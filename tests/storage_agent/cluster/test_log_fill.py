@@ -1,7 +1,12 @@
 """Restoration of lost rows in the log of a stream, on a real Ignite."""
 
+import secrets
 from collections.abc import AsyncIterator
 
+import pyarrow as pa
+
+from mistbow.streams.events import event_rows
+from mistbow.streams.schemas import EVENTS, POINTS
 from storage_agent.cluster.log_fill import LogFill, no_parts
 from storage_agent.cluster.replica_rows import NumberedRows
 from storage_agent.ignite.client import HISTORICAL
@@ -54,3 +59,45 @@ async def test_log_fill_skips_positions_without_a_replica(
     again = await opener.open()
     assert await times(again.log) == [0, 1, 2, 3, 6, 7]
     assert (await again.writer.append(rows(12))).first == 12
+
+
+async def test_log_fill_stores_the_metadata_of_many_series_in_several_segments(
+    opener: Opener, clock: ManualClock
+) -> None:
+    count, described = 8000, 12_000
+    entities = [f"e{number}" for number in range(described)]
+    series = [{"metricID": "m", "entityID": e, "desc": secrets.token_hex(500)} for e in entities]
+    names = pa.array(entities[:count]).dictionary_encode()
+    others = pa.array(["m"] * count).dictionary_encode()
+    times_of = pa.array(range(count), pa.int64())
+    columns = [others, names, others, times_of, pa.array([1.0] * count)]
+    lost = pa.RecordBatch.from_arrays(columns, schema=POINTS)
+    log = (await opener.open(POINTS)).log
+    done = await LogFill(log, opener.ignite, clock, count, series).fill(
+        parts(NumberedRows(lost, count))
+    )
+    assert (done.missing, done.restored) == (count, count)
+    again = (await opener.open(POINTS)).log
+    segments = await again.segments(list(again.index.entries_from(0)))
+    assert await times(again) == list(range(count))
+    found: set[str] = set()
+    for segment in segments:
+        found |= {each["entityID"] for each in segment.header.series}
+        # A reader needs the metadata of a series with its first point.
+        assert found >= set(segment.rows["entity"].to_pylist())
+    assert found == set(entities)
+
+
+async def test_log_fill_stores_a_part_that_is_too_large_in_several_segments(
+    opener: Opener, clock: ManualClock
+) -> None:
+    facts = {f"fact-{number}": secrets.token_hex(500) for number in range(10_000)}
+    log = (await opener.open(EVENTS)).log
+    lost = event_rows(clock.now, facts)
+    done = await LogFill(log, opener.ignite, clock, len(facts)).fill(
+        parts(NumberedRows(lost, len(facts)))
+    )
+    assert (done.missing, done.restored) == (len(facts), len(facts))
+    again = (await opener.open(EVENTS)).log
+    segments = await again.segments(list(again.index.entries_from(0)))
+    assert [each for s in segments for each in s.rows["key"].to_pylist()] == list(facts)

@@ -1,17 +1,21 @@
 """Answers of sites that are too slow: reads end without them."""
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 
 from mistbow.client.answer_time import MIN_BYTES_PER_S
 from mistbow.errors import UnavailableError
 from mistbow.fabric import Fabric, Site
+from mistbow.streams import wire
 from mistbow.streams.models import StreamInfo
+from mistbow.streams.wire import Chunk, ChunkEncoder, Position, checked
 from storage_agent.membership import answer_time
 from storage_agent.membership.heartbeat import Heartbeat
 from storage_agent.membership.network import PeerNetwork, PeerRequest
@@ -136,3 +140,28 @@ async def test_followed_stream_has_no_end() -> None:
     async with asyncio.timeout(5):
         call = PeerRequest("s", "GET", b"/streams/x?follow=true")
         assert [each async for each in network.chunks(call, follows=True)] == []
+
+
+async def test_thread_validates_a_large_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = pa.schema([pa.field("x", pa.int64())])
+    encoder, threads = ChunkEncoder(schema), []
+    chunks = [
+        Chunk(pa.record_batch([pa.array(range(count), pa.int64())], schema), Position(number, 0))
+        for number, count in enumerate((3, 2**19, 3))
+    ]
+    body = b"".join([*map(encoder.encode, chunks), encoder.close()])
+
+    async def parts() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), 2**16):
+            yield body[start : start + 2**16]
+
+    def check(rows: pa.RecordBatch) -> pa.RecordBatch:
+        threads.append(threading.current_thread())
+        return checked(rows)
+
+    monkeypatch.setattr(wire, "checked", check)
+    network = network_to(lambda: httpx.Response(200, content=parts()))
+    call = PeerRequest("s", "GET", b"/streams/x")
+    assert [each async for each in network.chunks(call, follows=True)] == chunks
+    here = threading.current_thread()
+    assert [each is here for each in threads[:2]] == [True, False]

@@ -1,22 +1,37 @@
 """Facts about sites and series."""
 
+import asyncio
+import secrets
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from ignite_server.server import IgniteServer
 from mistbow.clock import system_clock
 from mistbow.domains import Selector
-from mistbow.errors import InvalidRequestError
+from mistbow.errors import InvalidRequestError, TooLargeError
 from mistbow.fabric import Enabler, Worker
+from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.streams.events import REMOVED
+from mistbow.streams.schemas import METADATA
+from storage_agent.ignite.client import IgniteClient
 from storage_agent.membership.enablers import check_enabler
-from storage_agent.membership.facts import SITE, Facts, encode_fact, encode_series
-from storage_agent.membership.journal import FactJournal
+from storage_agent.membership.facts import (
+    SITE,
+    Facts,
+    encode_fact,
+    encode_series,
+    read_facts,
+)
+from storage_agent.membership.journal import FactJournal, fact_batches
 from storage_agent.membership.workers import check_worker
 from storage_agent.series import series_key
+from storage_agent.streams.streams import Streams
 from storage_agent.timeseries.selection import describe
+from tests.storage_agent.conftest import ManualClock
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 _DESCRIPTIONS = st.fixed_dictionaries(
@@ -172,3 +187,55 @@ async def test_journal_rejects_a_fact_beyond_the_limit_once() -> None:
     assert changes.keys() == {"worker/w7"}
     assert [(each["event"], each["key"]) for each in events] == [("fact_rejected", "worker/w1000")]
     assert journal._published.keys() == {"worker/w7"}
+
+
+def large_facts(count: int) -> dict[str, str]:
+    """Return facts about series whose texts cannot be compressed, with 10 KB each."""
+    found = {}
+    for number in range(count):
+        text = secrets.token_hex(2048)
+        series = {"metricID": f"m{number}", "entityID": "e", "name": text, "desc": text[::-1]}
+        found[series_key((f"m{number}", "e"))] = encode_fact(series)
+    return found
+
+
+def test_batches_of_facts_have_a_limited_size_and_number() -> None:
+    large = large_facts(300)
+    batches = list(fact_batches(large.items()))
+    assert {key: event for batch in batches for key, event in batch.items()} == large
+    assert max(sum(map(len, batch.values())) for batch in batches) <= 2**20
+    assert [len(batch) for batch in fact_batches([("k", "x" * 2**21), ("l", "7")])] == [1, 1]
+    small = ((str(number), "7") for number in range(2001))
+    assert [len(batch) for batch in fact_batches(small)] == [1000, 1000, 1]
+
+
+async def test_journal_stores_many_large_facts_and_rejects_one_that_is_too_large(
+    ignite: IgniteServer, clock: ManualClock
+) -> None:
+    client = IgniteClient([("127.0.0.1", ignite.port)])
+    client.start()
+    assert await client.wait_connected(20)
+    streams = Streams(client, clock, 0)
+    journal = FactJournal(clock)
+    await journal.open(streams)
+    writing = asyncio.create_task(journal.run())
+    try:
+        large = large_facts(1000)
+        for key, event in large.items():
+            journal.publish_event(key, event)
+        journal.publish_event("worker/w", worker())
+        await journal.flush()
+        entities = [[secrets.token_hex(250) for _ in range(1000)] for _ in range(16)]
+        journal.publish("restrictions", [{"match": {"entity": e}, "stay_in": []} for e in entities])
+        journal.publish_event("worker/v", worker(name="v"))
+        with pytest.raises(TooLargeError), capture_logs() as events:
+            await journal.flush()
+        rejected = [each["key"] for each in events if each["event"] == "fact_rejected"]
+        assert rejected == ["restrictions"]
+        await journal.flush()
+        stored = await read_facts(await streams.get(METADATA))
+        assert dict(stored) == {**large, "worker/w": worker(), "worker/v": worker(name="v")}
+    finally:
+        await cancel_and_wait([writing])
+        await streams.close()
+        await client.close()

@@ -1,5 +1,6 @@
 """Answers to the agents of other sites that count as open subscriptions."""
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack
 from typing import Any
@@ -10,8 +11,10 @@ import pyarrow as pa
 import pytest
 from fastapi import FastAPI, Request, Response
 
+from mistbow.errors import InvalidRequestError
 from mistbow.streams.wire import Chunk, Position, decode
 from storage_agent.api.replication import replication_routes
+from storage_agent.http.decode import decode_body
 from storage_agent.replication.follower.replica_server import ReplicaPointsRequest
 from storage_agent.streams.small_parts import OpenSubscriptions
 
@@ -78,6 +81,14 @@ async def test_answer_to_another_agent_counts_as_a_subscription_until_its_end(
     assert [chunk.rows["ts"].to_pylist() for chunk in decode(answer.content)] == [[0], [1], [2]]
     assert agent.counts == [1, 1, 1]
     assert agent.subscriptions._open == 0
+
+
+@pytest.mark.parametrize("field", ["start", "end", "reached", "deleted"])
+@pytest.mark.parametrize("number", [10**30, -(10**30), 2**63])
+def test_number_beyond_64_bits_in_a_request_for_points_is_refused(field: str, number: int) -> None:
+    body = json.dumps(msgspec.to_builtins(REQUEST) | {field: number})
+    with pytest.raises(InvalidRequestError, match=field):
+        decode_body(msgspec.json.Decoder(ReplicaPointsRequest), body.encode())
 
 
 async def test_feed_is_not_refused_among_many_readers() -> None:

@@ -1,16 +1,27 @@
 """Points that arrive while Ignite is away: spooled on the node's disk, and stored afterwards."""
 
+import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
+from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
 from mistbow.streams.json_numbers import to_json
+from mistbow.streams.schemas import POINTS
+from storage_agent.http.points import PutBody
+from storage_agent.settings import AgentSettings
+from storage_agent.store_and_forward.store_and_forward import PointWriter, StoreAndForward
+from storage_agent.timeseries.catalogue import Catalogue
+from storage_agent.timeseries.points import PointEncoder
+from tests.storage_agent.streams.conftest import opener as opener
+from tests.storage_agent.streams.opener import Opener, times
 from tests.support.conditions import eventually
 from tests.support.services import Service, storage_agent
 
@@ -146,3 +157,38 @@ def test_when_away_refuse_rejects_points(ignite_alone: IgniteServer, tmp_path: P
             assert not (tmp_path / "agent" / "spool.db").exists()
         finally:
             ignite_alone.start()
+
+
+async def test_spooled_body_that_the_store_refuses_is_set_aside(
+    opener: Opener, tmp_path: Path
+) -> None:
+    stream = await opener.open(POINTS, 1000)
+    settings = AgentSettings(home=tmp_path)
+    encoder = PointEncoder(settings, Catalogue())
+    writer = PointWriter(encoder, stream.writer, await stream.writer.claim_timed())
+    available: list[PointWriter] = []
+
+    points = StoreAndForward(
+        settings,
+        lambda: available[0] if available else None,
+        lambda key: stream.log.keys.get(key) is not None,
+    )
+    now, text = system_clock(), secrets.token_hex
+    # Random texts, so that compression does not make them fit into a value of Ignite.
+    large = PutBody(
+        [Point("m", f"e{n}", now, 1, name=text(2048), desc=text(2048)) for n in range(910)]
+    )
+    small = [PutBody([Point("m", "e", now + n, n)]) for n in range(2)]
+    for body in (small[0], large, small[1]):
+        assert (await points.put(body, None)).spooled
+    available.append(writer)
+    while await points.drain() == 0:
+        pass
+    assert points.spooled_bodies == 0
+    assert await times(stream.log) == [now, now + 1]
+    [file] = (tmp_path / "agent").glob("spool.db.damaged-*.json")
+    assert file.read_bytes() == msgspec.json.encode(large)
+    [warning] = await points.spool_warnings()
+    assert str(file) in warning
+    assert "refused by the store" in warning
+    await points.close()

@@ -1,15 +1,21 @@
 """A spool that an earlier process has left, and that is not open yet: points may wait in it."""
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
+from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.errors import UnavailableError
 from storage_agent.http.points import PutBody
+from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 from storage_agent.store_and_forward.store_and_forward import StoreAndForward
+from storage_agent.timeseries.deletion import count_points
 from tests.storage_agent.conftest import ManualClock
 from tests.support.agents import running_agent
 from tests.support.conditions import eventually
@@ -79,3 +85,43 @@ def test_deletion_and_backup_are_refused_while_the_spool_cannot_be_opened(
             assert str(spool) in answer.json()["error"]["hint"]
         spool.rmdir()
         eventually(lambda: delete().is_success, what="the spool is open")
+
+
+def test_deletion_is_refused_if_points_were_spooled_while_they_were_counted(
+    settings: AgentSettings, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spools: list[StoreAndForward] = []
+    refused = threading.Event()
+    drain = StoreAndForward.drain
+
+    async def count_slowly(*arguments: Any) -> Any:
+        [points] = spools
+        body = msgspec.json.encode(PutBody([Point("m", "e", clock.now + 1, 2)]))
+        await points._spool.append(RequestKey("spooled"), body, 1)
+        return await count_points(*arguments)
+
+    async def drain_later(points: StoreAndForward) -> float | None:
+        if refused.is_set():
+            return await drain(points)
+        await points._spool.open()
+        spools[:] = [points]
+        return None
+
+    monkeypatch.setattr("storage_agent.agent.agent.count_points", count_slowly)
+    monkeypatch.setattr(StoreAndForward, "drain", drain_later)
+    with running_agent(settings, clock) as url:
+        point = {"metricID": "m", "entityID": "e", "val": 1, "timestamp": clock.now}
+        assert httpx.post(f"{url}/put", json={"monitoring": [point]}).is_success
+        eventually(lambda: spools, what="the spool is open")
+        answer = httpx.request("DELETE", f"{url}/monitoring", json={"metricID": ["m"]})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+        assert "points wait in the spool" in answer.json()["error"]["message"]
+        refused.set()
+        client = AgentClient(url)
+
+        def values() -> list[float]:
+            [node] = client.get("m", latest=False)
+            return [each.value for series in node.data for each in series.values]
+
+        eventually(lambda: values() == [1, 2], what="no point was deleted")
+        client.close()

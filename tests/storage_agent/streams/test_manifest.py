@@ -7,7 +7,7 @@ import pytest
 
 from ignite_server.server import IgniteServer
 from mistbow.errors import StorageFullError, TooLargeError, UnavailableError
-from storage_agent.ignite.client import IgniteClient
+from storage_agent.ignite.client import METADATA, IgniteClient
 from storage_agent.streams import maintenance, manifest
 from storage_agent.streams.maintenance import Maintenance, StorageLimit
 from storage_agent.streams.streams import Stream
@@ -111,3 +111,20 @@ async def test_full_manifest_rejects_appends_but_not_compaction(
     monkeypatch.setattr(manifest, "MAX_BYTES", 1000)
     await stream.writer.append(rows(2))
     assert await times(stream) == [1, 2]
+
+
+async def test_manifest_is_measured_in_bytes(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "MAX_BYTES", 2000)
+    stream = await opener.open()
+    await stream.writer.append(rows(1))
+    # 600 bytes, but 200 characters.
+    for _ in range(2):
+        await stream.writer.delete(("key",), [("字" * 200,)])
+    before = await opener.ignite.get(METADATA, stream.log.manifest.key)
+    with pytest.raises(UnavailableError, match="too many tombstones"):
+        await stream.writer.delete(("key",), [("字" * 200,)])
+    assert await opener.ignite.get(METADATA, stream.log.manifest.key) == before
+    with pytest.raises(TooLargeError, match=r"has 9437184 bytes"):
+        await opener.ignite.replace(METADATA, "key", "old", "字" * (3 * 2**20))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from prometheus_client import generate_latest
 
 from ignite_server.server import IgniteServer
 from mistbow.errors import ConflictError, LostDataError, NotFoundError, UnavailableError
@@ -200,3 +201,13 @@ async def test_stream_deleted_during_opening_stays_deleted(
     assert await another.create("s", pa.schema({"n": pa.int64()}))
     assert another.find_open("s") is await another.get("s")
     await another.close()
+
+
+async def test_metrics_of_a_deleted_stream_are_removed(streams: Streams) -> None:
+    for _ in range(2):
+        # The log of the second stream has another key than its name.
+        await streams.create("measured", SCHEMA)
+        await (await streams.get("measured")).writer.append(rows(1))
+        assert b'stream="measured' in generate_latest()
+        await streams.delete("measured")
+        assert b'stream="measured' not in generate_latest()

@@ -1,15 +1,16 @@
 """Writers of streams on a real Ignite: commits, recovery, fencing and future points."""
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Sequence
 
 import pytest
 from structlog.testing import capture_logs
 
-from mistbow.errors import FencedError, UnavailableError
+from mistbow.errors import FencedError, TooLargeError, UnavailableError
 from mistbow.streams.schemas import POINTS
 from storage_agent.request_key import RequestKey
-from storage_agent.streams import log
+from storage_agent.streams import group_commit, log
 from storage_agent.streams.segments import Segment
 from storage_agent.streams.state import State
 from tests.storage_agent.conftest import ManualClock
@@ -52,6 +53,36 @@ async def test_repeated_key_in_one_group_is_stored_once(opener: Opener) -> None:
     answers = await asyncio.gather(*(stream.writer.append(rows(1), key=each) for each in keys))
     assert len({answer.first for answer in answers}) == 4
     assert stream.log.head == 4
+
+
+def described(mib: float) -> list[dict[str, str]]:
+    """Return metadata of a series that takes about ``mib`` MiB, and cannot be compressed."""
+    return [{"metricID": "m", "entityID": "e", "desc": secrets.token_hex(int(mib * 2**19))}]
+
+
+async def test_group_whose_metadata_is_too_large_is_stored_in_several_segments(
+    opener: Opener,
+) -> None:
+    stream = await opener.open()
+    metadata = [described(2.5) for _ in range(4)]
+    appends = [stream.writer.append(rows(i), series=each) for i, each in enumerate([*metadata, []])]
+    answers = await asyncio.gather(*appends)
+    assert [answer.first for answer in answers] == [0, 1, 2, 3, 4]
+    assert await times((await opener.open()).log) == [0, 1, 2, 3, 4]
+
+
+async def test_append_that_is_too_large_does_not_reject_others_of_its_group(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whatever else makes a segment larger than it was estimated.
+    monkeypatch.setattr(group_commit, "_COMMIT_BYTES", 2**40)
+    stream = await opener.open()
+    metadata = [[], [], described(8), [], described(3)]
+    appends = [stream.writer.append(rows(i), series=each) for i, each in enumerate(metadata)]
+    answers = await asyncio.gather(*appends, return_exceptions=True)
+    assert isinstance(answers.pop(2), TooLargeError)
+    assert not any(isinstance(each, Exception) for each in answers)
+    assert await times((await opener.open()).log) == [0, 1, 3, 4]
 
 
 async def test_writers_of_one_epoch_interleave_without_loss(opener: Opener) -> None:
