@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from mistbow.errors import ConflictError, UnavailableError
 from storage_agent import metrics
 from storage_agent.streams.activity import Activity
-from storage_agent.streams.extents import Extent, Visibility
+from storage_agent.streams.extents import Extent, Visibility, without_deleted
 from storage_agent.streams.future_points import FuturePoints
 from storage_agent.streams.idempotency_keys import MAX_AGE_S, IdempotencyKeys
 from storage_agent.streams.index import Index, IndexEntry
@@ -32,6 +32,7 @@ from storage_agent.streams.segments import Segment, empty_batch
 from storage_agent.streams.shared_reads import SharedReads
 from storage_agent.streams.state import RetentionLeases, StateCell
 from storage_agent.streams.tombstones import Tombstones, TombstoneTracker
+from storage_agent.work_threads import in_thread_if_many
 
 _MAX_READ_BYTES = 4 * 2**20
 """The size of segments (bytes) that one read from Ignite exceeds only by its last segment.
@@ -294,8 +295,13 @@ class StreamLog:
         """
         runs = [self.run_of(entry) for entry, _ in blocks]
         requested = [(run.id, block) for run, (_, block) in zip(runs, blocks, strict=True)]
-        tables = await self.store.blocks(self.key, requested)
-        return [await self._visible(*each) for each in zip(tables, runs, strict=True)]
+        found = zip(await self.store.blocks(self.key, requested), runs, strict=True)
+        tables = [await self._without_expired(*each) for each in found]
+        if not self.tombstones:
+            return tables
+        visible = [(self.visibility(run), run.first) for run in runs]
+        rows = sum(map(len, tables))
+        return await in_thread_if_many(rows, lambda: without_deleted(tables, visible))
 
     async def pending_points(
         self, entries: Sequence[IndexEntry], released: int
@@ -319,17 +325,14 @@ class StreamLog:
                 found.append(extent.pending_points(released))
         return found
 
-    async def _visible(self, table: pa.Table, run: Run) -> pa.Table:
-        visibility = self.visibility(run)
-        if run.oldest < visibility.expired_before:
-            segments, _ = await self.store.segment_table(self.key, run.id)
-            living = int(np.searchsorted(segments.created, visibility.expired_before))
-            begin = int(segments.first[living]) if living < len(segments) else run.next
-            table = table.filter(pc.field(POSITION) >= begin)
-        if visibility.tombstones:
-            batches = [visibility.filter(batch, run.first) for batch in table.to_batches()]
-            table = pa.Table.from_batches(batches, table.schema)
-        return table
+    async def _without_expired(self, table: pa.Table, run: Run) -> pa.Table:
+        before = self.expired_before()
+        if run.oldest >= before:
+            return table
+        segments, _ = await self.store.segment_table(self.key, run.id)
+        living = int(np.searchsorted(segments.created, before))
+        begin = int(segments.first[living]) if living < len(segments) else run.next
+        return table.filter(pc.field(POSITION) >= begin)
 
     async def _read_run(self, run: Run) -> Extent:
         visibility = self.visibility(run)
