@@ -68,6 +68,11 @@ class Catalogue:
     def __len__(self) -> int:
         return len(self._index)
 
+    @property
+    def revision(self) -> int:
+        """The number of changes of series and their metadata; changes of values do not count."""
+        return self._index.revision
+
     def contains(self, series: Series) -> bool:
         """Return whether the catalogue contains a series."""
         return bool(self._index.number(*series))
