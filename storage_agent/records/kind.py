@@ -13,6 +13,7 @@ import pyarrow as pa
 from mistbow.auth.callers import current_caller
 from mistbow.client.record_model import RecordValue
 from mistbow.errors import InvalidRequestError, TooLargeError
+from mistbow.runtime.slices import STORED, Slices
 from mistbow.streams.schemas import RECORDS as SCHEMA
 from storage_agent import metrics
 from storage_agent.http.decode import check_depth, check_range, to_integer
@@ -32,6 +33,8 @@ T = TypeVar("T")
 
 _MAX_ANSWER_VALUES = 1_000_000
 _MAX_ANSWER_BYTES = 64 * 2**20
+_SLICE = 100
+"""The number of records that are applied between two looks at the clock."""
 
 
 class RecordKind:
@@ -172,8 +175,11 @@ class RecordKind:
             self._latest.replace(keys, found)
             self._unresolved.difference_update(keys)
 
-    def _follow(self, segment: Segment, _: IndexEntry) -> None:
-        self._latest.apply(segment.rows, segment.header.first, segment.header.created)
+    async def _follow(self, segment: Segment, _: IndexEntry) -> None:
+        header, slices = segment.header, Slices(kind=STORED)
+        for begin in range(0, segment.rows.num_rows, _SLICE):
+            await slices.pause()
+            self._latest.apply(segment.rows.slice(begin, _SLICE), header.first, header.created)
 
 
 async def _replay(log: StreamLog, latest: LatestRecords, keys: pa.Array | None = None) -> None:

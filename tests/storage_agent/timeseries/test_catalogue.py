@@ -1,5 +1,6 @@
 """The search for series in the catalogue."""
 
+import asyncio
 from collections.abc import Callable
 
 from hypothesis import given
@@ -43,7 +44,7 @@ def test_catalogue_finds_series_by_metric_and_entity(
     there: set[tuple[str, str]] = set()
     for first, (series, stays) in enumerate(steps):
         if stays:
-            catalogue.apply(segment_of(first, series))
+            asyncio.run(catalogue.apply(segment_of(first, series)))
             there.add(series)
         else:
             catalogue.set_latest(series, None)
