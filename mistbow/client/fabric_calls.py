@@ -6,6 +6,12 @@ from urllib.parse import quote
 from mistbow.client.transport import Call, json_of, no_answer, send_json
 from mistbow.fabric import Enabler, Fabric, Worker
 
+_ANNOUNCEMENT_S = 3.0
+"""The time (s) of an agent for its answer to an announcement.
+
+If a connection is dead, the next announcement must be in time: a silent service is lost soon.
+"""
+
 
 def fabric() -> Call[Fabric]:
     """Return all sites that the agent knows, their workers, and the links between the sites."""
@@ -19,13 +25,14 @@ def announce(worker: Worker) -> Call[None]:
     """
     # No retries: the next announcement is due sooner.
     call = send_json("PUT", _path(worker.name), worker, no_answer, repeatable=False)
-    return replace(call, local=True)
+    return replace(call, local=True, answer_s=_ANNOUNCEMENT_S)
 
 
 def announce_enabler(enabler: Enabler) -> Call[None]:
     """Report that an enabler of the agent's own site is alive; repeat the report each second."""
     path = f"/enablers/{quote(enabler.domain, safe='')}"
-    return replace(send_json("PUT", path, enabler, no_answer, repeatable=False), local=True)
+    call = send_json("PUT", path, enabler, no_answer, repeatable=False)
+    return replace(call, local=True, answer_s=_ANNOUNCEMENT_S)
 
 
 def remove_enabler(domain: str) -> Call[None]:

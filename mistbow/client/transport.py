@@ -63,6 +63,8 @@ class Call(Generic[T]):
     ``repeatable``: whether the request is idempotent, so that a retry is safe. ``local``: whether
     the service that receives the request always answers, instead of another site's agent.
     ``wait_s``: the time (s) for which the request asks the service to wait before it answers.
+    ``answer_s``: the time (s) that the service has besides for each part of its answer; None: the
+    usual time.
     """
 
     method: str
@@ -75,6 +77,7 @@ class Call(Generic[T]):
     repeatable: bool = False
     local: bool = False
     wait_s: float = 0.0
+    answer_s: float | None = None
 
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments that httpx takes for this request."""
@@ -85,8 +88,8 @@ class Call(Generic[T]):
         }
         if self.json is not None:
             given["json"] = self.json
-        if self.wait_s:
-            given["timeout"] = httpx.Timeout(_ANSWER_S + self.wait_s, connect=_CONNECT_S)
+        if self.wait_s or self.answer_s is not None:
+            given["timeout"] = httpx.Timeout(_answer_s(self) + self.wait_s, connect=_CONNECT_S)
         return {name: value for name, value in given.items() if value}
 
     def at(self, site: str | None) -> "Call[T]":
@@ -112,6 +115,7 @@ class Call(Generic[T]):
             self.repeatable,
             self.local,
             self.wait_s,
+            self.answer_s,
         )
 
 
@@ -221,11 +225,16 @@ def _is_retried(error: Exception) -> bool:
     return isinstance(error, MistbowError) and error.status in _RETRIED_STATUSES
 
 
+def _answer_s(call: Call[Any]) -> float:
+    return _ANSWER_S if call.answer_s is None else call.answer_s
+
+
 def _time_of(url: str, call: Call[Any], request: httpx.Request) -> AnswerTime:
-    # _ANSWER_S twice: before, the request may wait for a connection. _PROOF_S twice: a service
-    # of an earlier version refuses the identity, and takes the token.
-    seconds = _CONNECT_S + 2 * _PROOF_S + 2 * _ANSWER_S + call.wait_s
-    return AnswerTime(url, seconds, _ANSWER_S, size=len(request.content))
+    # Twice the time of an answer: before, the request may wait for a connection. _PROOF_S twice: a
+    # service of an earlier version refuses the identity, and takes the token.
+    answer_s = _answer_s(call)
+    seconds = _CONNECT_S + 2 * _PROOF_S + 2 * answer_s + call.wait_s
+    return AnswerTime(url, seconds, answer_s, size=len(request.content))
 
 
 class Transport:

@@ -19,6 +19,7 @@ from mistbow.errors import (
     NotFoundError,
     ReusedKeyError,
     StorageFullError,
+    TooLargeError,
 )
 from mistbow.http.parameters import reject_unknown_parameters
 from mistbow.openapi import raises
@@ -35,7 +36,7 @@ from mistbow.streams.schemas import (
 from mistbow.streams.wire import MAX_INT64, MEDIA_TYPE
 from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
-from storage_agent.http.decode import check_depth, decode_body, decode_renamed
+from storage_agent.http.decode import check_depth, decode_beside, decode_body, decode_renamed
 from storage_agent.http.idempotency import IdempotencyKey, request_key
 from storage_agent.http.openapi import json_body
 from storage_agent.http.responses import json_response
@@ -72,6 +73,8 @@ _EXAMPLE_ADVANCE = {"epoch": 1, "frontier": 1795262400000, "attributes": {"owner
 _EXAMPLE_LEASE = {"holder": "reader-1", "keep_ms": 86_400_000, "for_ms": 60_000}
 _ADVANCE = msgspec.json.Decoder(AdvanceBody)
 _RETENTION_LEASE = msgspec.json.Decoder(RetentionLeaseBody)
+_MAX_ADVANCE_BYTES = 2 * 2**20
+"""The maximum size of a body with attributes, which may take half of it in the stream's state."""
 _STATE_OF_ENABLERS = (DEPLOYMENTS, PLACEMENTS, FOG_HISTORY)
 
 Time = Annotated[int | None, Query(ge=-MAX_INT64, le=MAX_INT64)]
@@ -130,9 +133,12 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
         The value null removes an attribute. Omitted attributes keep their values.
         """
         content = await request.body()
-        body = decode_body(_ADVANCE, content)
-        check_depth(content.decode(), "attributes")
-        check_attributes(body.attributes)
+        if len(content) > _MAX_ADVANCE_BYTES:
+            raise TooLargeError(
+                f"the body has {len(content)} bytes, and at most {_MAX_ADVANCE_BYTES} are allowed",
+                hint="Store large values as rows.",
+            )
+        body = await decode_beside(len(content), lambda: _decode_advance(content))
         stream = await _writable(agent, name)
         state = await stream.writer.advance(body.epoch, body.frontier, body.attributes)
         return _state(stream, state)
@@ -432,6 +438,13 @@ def _check_state_schema(agent: Agent, name: str, schema: pa.Schema) -> None:
             hint=f"At the agent of its site, DELETE /streams/{name}?owner=enabler with the fog's "
             f"own token deletes it with its rows. The enabler then creates it again.",
         )
+
+
+def _decode_advance(content: bytes) -> AdvanceBody:
+    body = decode_body(_ADVANCE, content)
+    check_depth(content.decode(), "attributes")
+    check_attributes(body.attributes)
+    return body
 
 
 async def _writable(agent: Agent, name: str) -> Stream:

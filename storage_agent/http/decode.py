@@ -63,13 +63,19 @@ def decode_fields(body: bytes) -> dict[str, Any] | None:
 
     None: the body is no JSON object, or has so many values that decoding them takes too long.
     """
-    if body.count(b"{") + body.count(b"[") > _MAX_OBJECTS or body.count(b",") > _MAX_VALUES:
+    if has_too_many_values(body):
         return None
     try:
         fields = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return fields if isinstance(fields, dict) else None
+
+
+def has_too_many_values(body: bytes) -> bool:
+    """Return whether a JSON body may have so many values that decoding them takes too long."""
+    objects = body.count(b"{") + body.count(b"[")
+    return objects > _MAX_OBJECTS or body.count(b",") > _MAX_VALUES
 
 
 async def decode_beside(size: int, decode: Callable[[], T]) -> T:

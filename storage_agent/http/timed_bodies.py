@@ -7,9 +7,15 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from mistbow.errors import InvalidRequestError
+from mistbow.errors import InvalidRequestError, TooLargeError
 from mistbow.timestamps import Timestamps
-from storage_agent.http.decode import check_values, decode_beside, decode_body, decode_fields
+from storage_agent.http.decode import (
+    check_values,
+    decode_beside,
+    decode_body,
+    decode_fields,
+    has_too_many_values,
+)
 
 B = TypeVar("B", bound=msgspec.Struct)
 
@@ -46,7 +52,7 @@ def decode_timed(
 
     A body that is invalid at first is converted by ``convert``, and then its timestamps are read.
     Raises ``InvalidRequestError`` if the converted body is invalid too, or if the unit of a
-    timestamp is refused.
+    timestamp is refused, and ``TooLargeError`` for a body with too many values to convert.
     """
     decoded = _decode_as_sent(decoder, body, timestamps)
     if decoded is not None:
@@ -68,6 +74,11 @@ def _decode_converted(
             raise
         fields = convert(fields)
     else:
+        if has_too_many_values(body):
+            raise TooLargeError(
+                "the body has too many values to convert its timestamps",
+                hint="Send fewer values at once, or timestamps in ms.",
+            )
         # An invalid text in an unknown field is found only now.
         fields = decode_body(_FIELDS, body)
     return decode_body(decoder, msgspec.json.encode(timestamps.read_fields(fields)))
@@ -93,6 +104,8 @@ def _times(body: msgspec.Struct) -> list[float]:
             times += map(_time_of(cast(Hashable, type(items[0]))), items)
     for name in bounds:
         times.append(getattr(body, name))
+    if None not in times:  # of many points, each has a time
+        return cast("list[float]", times)
     return [time for time in times if time is not None]
 
 

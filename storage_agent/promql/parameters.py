@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from contextlib import suppress
 from datetime import datetime
 from urllib.parse import parse_qsl
 
@@ -10,11 +9,15 @@ from fastapi import Request
 
 from mistbow.client.fields import MAX_TIMESTAMP_MS
 from mistbow.http.parameters import LISTS
+from storage_agent.http.decode import decode_beside
 from storage_agent.promql.errors import bad_data
 from storage_agent.promql.matchers import Selector
 from storage_agent.promql.parse import parse, parse_duration_ms, selector_of
 
 _MAX_PARAMETERS = 1000
+
+_MAX_FORM_BYTES = 2**20
+"""The maximum size of a form: so many parameters of 1 KiB."""
 
 
 class Parameters:
@@ -94,34 +97,32 @@ async def read_parameters(request: Request) -> Parameters:
 
     The values from a posted form precede the values from the URL.
     """
-    texts = [request.url.query]
+    form: list[tuple[str, str]] = []
     if request.method == "POST":
         body = await request.body()
-        texts.insert(0, body.decode(errors="replace"))
-        _check_form(texts[0])
+        if len(body) > _MAX_FORM_BYTES:
+            raise bad_data(
+                f"the form has {len(body)} bytes, and at most {_MAX_FORM_BYTES} are allowed"
+            )
+        form = await decode_beside(len(body), lambda: _pairs(body.decode(errors="replace")))
+        _check_form(form)
+    return Parameters([*form, *_pairs(request.url.query)])
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
     try:
-        pairs = [
-            pair
-            for text in texts
-            for pair in parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
-        ]
+        return parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
     except ValueError as error:
         raise bad_data(f"the request has more than {_MAX_PARAMETERS} parameters") from error
-    return Parameters(pairs)
 
 
-def _check_form(form: str) -> None:
-    """Raise ``PromqlError`` if a form repeats a parameter, or names a site, which only a URL can.
-
-    Too many parameters are refused later.
-    """
-    with suppress(ValueError):
-        names = [name for name, _ in parse_qsl(form, True, max_num_fields=_MAX_PARAMETERS)]
-        for name, count in Counter(names).items():
-            if name == "site":
-                raise bad_data("site: send this parameter in the URL, as in /api/v1/query?site=…")
-            if count > 1 and name not in LISTS:
-                raise bad_data(f"{name[:40]}: the form has this parameter more than once")
+def _check_form(form: list[tuple[str, str]]) -> None:
+    """Raise ``PromqlError`` if a form repeats a parameter, or has one that only a URL may have."""
+    for name, count in Counter(name for name, _ in form).items():
+        if name == "site":
+            raise bad_data("site: send this parameter in the URL, as in /api/v1/query?site=…")
+        if count > 1 and name not in LISTS:
+            raise bad_data(f"{name[:40]}: the form has this parameter more than once")
 
 
 def _seconds(text: str) -> float | None:

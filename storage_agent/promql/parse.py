@@ -61,8 +61,9 @@ class SampleRange:
 
 def parse(text: str) -> syntax.Expr:
     """Return the syntax tree of a query; raises ``PromqlError`` if ``text`` is no valid query."""
-    bare = _STRINGS_AND_COMMENTS.sub(" ", text)
-    if len(text) > _MAX_LENGTH or len(_OPERATOR.findall(bare)) > _MAX_OPERATORS:
+    # The length first: the expressions below pass over the whole text.
+    bare = _STRINGS_AND_COMMENTS.sub(" ", text) if len(text) <= _MAX_LENGTH else None
+    if bare is None or len(_OPERATOR.findall(bare)) > _MAX_OPERATORS:
         raise bad_data(
             f"the query is too long: at most {_MAX_LENGTH} characters, and {_MAX_OPERATORS} "
             "operators, brackets and commas outside of strings"

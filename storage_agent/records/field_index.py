@@ -1,6 +1,6 @@
 """Conditions on fields of records, and indexes of records by the value of a field."""
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import itemgetter
@@ -9,12 +9,16 @@ from typing import Any
 import msgspec
 
 from mistbow.errors import InvalidRequestError
+from storage_agent.records.sorted_entries import SortedEntries
 
 Term = tuple[int, Any]
 """A value of a field as a pair of a rank, which represents the type of the value, and the value.
 
 All terms can be compared: first by rank, and with equal ranks by value.
 """
+
+Entry = tuple[Term, str]
+"""The term of the field of a record, and the key of the record."""
 
 _NULL, _BOOLEAN, _NUMBER, _TEXT = range(4)
 _BOUNDS = ("gte", "lte")
@@ -101,29 +105,44 @@ class FieldIndex:
     ``terms``: pairs of a key and the term of the record's field; None: the record is not indexed.
     """
 
-    def __init__(self, terms: Iterable[tuple[str, Term | None]]) -> None:
-        self._terms = {key: term for key, term in terms if term is not None}
-        self._entries = sorted((term, key) for key, term in self._terms.items())
+    def __init__(self, terms: Iterable[tuple[str, Term | None]] = ()) -> None:
+        self._sorted = SortedEntries(sort_terms(terms), itemgetter(1))
 
-    def add(self, key: str, term: Term | None) -> None:
-        """Add the record with the key ``key``, unless the term of the record's field is None."""
-        if term is not None:
-            self._terms[key] = term
-            insort(self._entries, (term, key))
+    def set(self, key: str, term: Term | None) -> None:
+        """Set the term of the record with the key ``key``; None: the record is not indexed."""
+        self._sorted.set(key, None if term is None else (term, key))
 
-    def remove(self, key: str) -> None:
-        """Remove the record with the key ``key``, if the index contains the record."""
-        term = self._terms.pop(key, None)
-        if term is not None:
-            del self._entries[bisect_left(self._entries, (term, key))]
+    def fill(self, entries: list[Entry]) -> None:
+        """Add the records that have not been set; ``entries``: those of ``sort_terms``."""
+        self._sorted.entries = entries
 
-    def find(self, condition: FieldCondition) -> list[tuple[Term, str]]:
-        """Return (term, key) of the records that satisfy a condition."""
-        entries, by_term = self._entries, itemgetter(0)
+    async def merge(self) -> None:
+        """Merge the changes in a thread if there are many."""
+        await self._sorted.merge()
+
+    def count(self, condition: FieldCondition) -> int:
+        """Return about how many records satisfy a condition."""
+        return len(self._span(condition)) + len(self._sorted.changes)
+
+    def find(self, condition: FieldCondition) -> list[Entry]:
+        """Return the entries of the records that satisfy a condition, in any order."""
+        span = self._span(condition)
+        found = list(self._sorted.unchanged(self._sorted.entries[span.start : span.stop]))
+        changed = filter(None, self._sorted.changes.values())
+        return [*found, *(each for each in changed if condition.matches(each[0]))]
+
+    def _span(self, condition: FieldCondition) -> range:
+        """Return the numbers of the sorted entries that satisfied a condition at the last merge."""
+        entries, by_term = self._sorted.entries, itemgetter(0)
         lower = condition.lower or (condition.rank,)
         begin = bisect_left(entries, lower, key=by_term)
         if condition.upper is None:
             end = bisect_left(entries, (condition.rank + 1,), key=by_term)
         else:
             end = bisect_right(entries, condition.upper, key=by_term)
-        return entries[begin:end]
+        return range(begin, end)
+
+
+def sort_terms(terms: Iterable[tuple[str, Term | None]]) -> list[Entry]:
+    """Return the sorted entries of an index; ``terms``: see ``FieldIndex``."""
+    return sorted((term, key) for key, term in terms if term is not None)

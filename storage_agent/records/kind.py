@@ -1,9 +1,10 @@
 """Records of one kind, stored in a stream, with the latest record of each key in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
+from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
@@ -13,16 +14,19 @@ import pyarrow as pa
 from mistbow.auth.callers import current_caller
 from mistbow.client.record_model import RecordValue
 from mistbow.errors import InvalidRequestError, TooLargeError
+from mistbow.runtime.slices import STORED, Slices
 from mistbow.streams.schemas import RECORDS as SCHEMA
 from storage_agent import metrics
-from storage_agent.http.decode import check_depth, check_range, to_integer
+from storage_agent.http.decode import check_depth, check_range, decode_beside, to_integer
 from storage_agent.records.bodies import KeyValues, RecordItem
 from storage_agent.records.latest import LatestRecords, StoredRecord
 from storage_agent.request_key import RequestKey
 from storage_agent.streams import subscription
 from storage_agent.streams.columns import Columns, as_list, is_in
+from storage_agent.streams.extents import Extent, PositionedRows
 from storage_agent.streams.index import IndexEntry
 from storage_agent.streams.log import SegmentConsumer, StreamLog
+from storage_agent.streams.runs import Int64s
 from storage_agent.streams.segments import Segment
 from storage_agent.streams.streams import RECORD_PREFIX, Stream, Streams
 from storage_agent.streams.subscription import RowSelection, RowSelector
@@ -32,6 +36,18 @@ T = TypeVar("T")
 
 _MAX_ANSWER_VALUES = 1_000_000
 _MAX_ANSWER_BYTES = 64 * 2**20
+_SLICE = 100
+"""The number of records that are applied between two looks at the clock."""
+
+_MAX_SLICED = 3
+"""The number of times that a recheck lets other tasks run between its keys.
+
+They may put records of the same keys again and again.
+"""
+
+_VAL = attrgetter("val")
+_ITEM_BYTES = 64
+"""The number of bytes that take as long to encode as a record besides its value."""
 
 
 class RecordKind:
@@ -47,6 +63,8 @@ class RecordKind:
         self._rechecking = asyncio.Lock()
         # Keys whose latest record may have been deleted or expired.
         self._unresolved: set[str] = set()
+        # Keys of records that were applied during the present recheck.
+        self._touched: set[str] = set()
 
     @property
     def latest(self) -> LatestRecords:
@@ -69,7 +87,8 @@ class RecordKind:
         for messages. Raises ``InvalidRequestError`` for an invalid time, for text that is not
         UTF-8, for a value that is nested too deeply, and for a number beyond the range of floats.
         """
-        rows = _encode_rows(items, where)
+        size = sum(map(len, map(_VAL, items))) + _ITEM_BYTES * len(items)
+        rows = await decode_beside(size, lambda: _encode_rows(items, where))
         stream = self._stream
         if stream is None or self._epoch is None:
             stream = await self._claim()
@@ -165,15 +184,62 @@ class RecordKind:
         Raises ``UnavailableError`` if the stream cannot be read.
         """
         async with self._rechecking:
-            if self._stream is None or not self._unresolved:
+            if self._stream is None:
                 return
-            keys, found = sorted(self._unresolved), LatestRecords()
-            await _replay(self._stream.log, found, pa.array(keys, pa.string()))
-            self._latest.replace(keys, found)
-            self._unresolved.difference_update(keys)
+            # Keys that are added meanwhile may need rows that this call has read already.
+            keys, self._unresolved = self._unresolved, set()
+            try:
+                number = 0
+                while keys:
+                    keys = await self._resolve(self._stream.log, keys, whole=number >= _MAX_SLICED)
+                    number += 1
+            except BaseException:
+                self._unresolved |= keys
+                raise
 
-    def _follow(self, segment: Segment, _: IndexEntry) -> None:
-        self._latest.apply(segment.rows, segment.header.first, segment.header.created)
+    async def _resolve(self, log: StreamLog, keys: set[str], *, whole: bool) -> set[str]:
+        """Read the latest records of keys from the stream; return the keys to read again.
+
+        A record of these keys was put before it was their turn. It may be earlier than the record
+        in memory, and so was not applied. ``whole``: no other task may run between the keys.
+        """
+        found = LatestRecords()
+        await _replay(log, found, pa.array(list(keys), pa.string()))
+        # The records that are in the stream up to now were found.
+        self._touched = set()
+        slices = Slices()
+        for some in _parts(keys, _SLICE):
+            self._latest.replace([key for key in some if key not in self._touched], found)
+            if not whole:
+                await slices.pause()
+        return keys & self._touched
+
+    async def _follow(self, segment: Segment, _: IndexEntry) -> None:
+        header, slices = segment.header, Slices(kind=STORED)
+        for begin in range(0, segment.rows.num_rows, _SLICE):
+            await slices.pause()
+            rows = segment.rows.slice(begin, _SLICE)
+            if self._rechecking.locked():
+                self._touched.update(as_list(rows["key"]))
+            self._latest.apply(rows, header.first, header.created)
+
+
+def _parts(keys: Iterable[str], size: int) -> Iterator[list[str]]:
+    rest = iter(keys)
+    while part := list(islice(rest, size)):
+        yield part
+
+
+def _select_rows(
+    extent: Extent, start: int, end: int, keys: pa.Array | None
+) -> tuple[PositionedRows, Int64s]:
+    """Return the visible rows from ``start`` to ``end`` (exclusive), and the number of the segment
+    of each row.
+    """
+    rows = extent.select(start, end)
+    if keys is not None:
+        rows = rows.filter(is_in(rows.batch["key"], keys))
+    return rows, extent.segments.find_all(rows.positions)
 
 
 async def _replay(log: StreamLog, latest: LatestRecords, keys: pa.Array | None = None) -> None:
@@ -181,21 +247,22 @@ async def _replay(log: StreamLog, latest: LatestRecords, keys: pa.Array | None =
 
     ``keys``: the keys whose rows are applied; None: all rows are applied.
     """
+    slices = Slices()
     position = log.first
     while position < log.head:
         entry = log.index[log.index.find(position)]
         [extent] = await log.extents([entry])
-        rows = extent.select(position, entry.next)
-        if keys is not None:
-            rows = rows.filter(is_in(rows.batch["key"], keys))
+        select = partial(_select_rows, extent, position, entry.next, keys)
+        rows, indices = await in_thread_if_many(entry.rows, select)
         segments = extent.segments
-        indices = segments.find_all(rows.positions)
         # The rows of a segment are adjacent, in the order of segments.
         begins = np.flatnonzero(np.diff(indices, prepend=-1)).tolist()
         for begin, end in pairwise([*begins, len(indices)]):
             index = int(indices[begin])
-            batch = rows.batch.slice(begin, end - begin)
-            latest.apply(batch, int(segments.first[index]), int(segments.created[index]))
+            first, created = int(segments.first[index]), int(segments.created[index])
+            for at in range(begin, end, _SLICE):
+                latest.apply(rows.batch.slice(at, min(_SLICE, end - at)), first, created)
+                await slices.pause()
         position = entry.next
 
 

@@ -1,7 +1,6 @@
 """The latest record of each key, in memory, with indexes by key and by fields of records."""
 
 import asyncio
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import islice
@@ -10,7 +9,8 @@ from typing import TypeVar
 import msgspec
 import pyarrow as pa
 
-from storage_agent.records.field_index import FieldIndex, extract_term
+from storage_agent.records.field_index import Entry, FieldIndex, extract_term, sort_terms
+from storage_agent.records.sorted_entries import SortedEntries
 from storage_agent.streams.columns import as_list
 from storage_agent.streams.index import EARLIEST
 from storage_agent.work_threads import MAX_LOOP_ITEMS, WORK_THREADS
@@ -46,12 +46,10 @@ class LatestRecords:
         self._records: dict[str, StoredRecord] = {}
         self._first, self._before = 0, EARLIEST
         # Both are built at first use, since most uses need neither.
-        self._ordered: list[str] | None = None
+        self._keys: SortedEntries[str] | None = None
         self._indexes: dict[tuple[str, str], FieldIndex] = {}
         self._building = asyncio.Lock()
         self._turns = asyncio.Semaphore(WORK_THREADS)
-        self._changed: set[str] = set()
-        """The keys whose records changed since the last build of an index began."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -130,24 +128,23 @@ class LatestRecords:
     async def sort(self) -> None:
         """Sort the keys for ``scan``, unless they are sorted."""
         async with self._building:
-            if self._ordered is None:
-                ordered = await self._build(lambda records: sorted(records._records))
-                for key in self._changed:
-                    at = bisect_left(ordered, key)
-                    is_listed = ordered[at : at + 1] == [key]
-                    if key not in self._records:
-                        del ordered[at : at + is_listed]
-                    elif not is_listed:
-                        ordered.insert(at, key)
-                self._ordered = ordered
+            if self._keys is not None:
+                await self._keys.merge()
+                return
+            # The keys that change meanwhile are set in it.
+            keys = self._keys = SortedEntries([], str)
+            try:
+                keys.entries = await self.read(len(self), lambda records: sorted(records._records))
+            except BaseException:
+                self._keys = None
+                raise
 
     def scan(self, start: str = "", limit: int | None = None) -> Iterator[tuple[str, StoredRecord]]:
         """Yield up to ``limit`` visible records, sorted by key, from the key ``start`` on.
 
         The keys must have been sorted by ``sort``.
         """
-        ordered = self._ordered or []
-        keys = islice(ordered, bisect_left(ordered, start), None)
+        keys = () if self._keys is None else self._keys.begin_at(start)
         visible = ((key, record) for key in keys if (record := self.get(key)) is not None)
         yield from islice(visible, limit)
 
@@ -155,6 +152,9 @@ class LatestRecords:
         """Return the indexes of the records of a schema by ``fields``, for use before an await."""
         names = [(schema, field) for field in fields]
         async with self._building:
+            for name in names:
+                if (index := self._indexes.get(name)) is not None:
+                    await index.merge()
             # An index that was built before can be dropped while the next is built.
             while missing := [name for name in names if name not in self._indexes]:
                 await self._build_index(*missing[0])
@@ -172,11 +172,12 @@ class LatestRecords:
         """
         for key in keys:
             record = found.get(key)
+            found._records.pop(key, None)  # so that not all are freed at once
             if record is not None:
                 self._set(key, record)
             elif (removed := self._records.pop(key, None)) is not None:
-                if self._ordered is not None:
-                    del self._ordered[bisect_left(self._ordered, key)]
+                if self._keys is not None:
+                    self._keys.set(key, None)
                 self._index(key, removed, None)
 
     def _is_visible(self, record: StoredRecord) -> bool:
@@ -190,40 +191,33 @@ class LatestRecords:
             if keys is None
             else {key: record for key in keys if (record := present.get(key)) is not None}
         )
-        copy._ordered = self._ordered.copy() if ordered and self._ordered else None
+        copy._keys = self._keys.copy() if ordered and self._keys is not None else None
         copy.hide(self._first, self._before)
         return copy
 
-    async def _build(self, build: Callable[["LatestRecords"], T]) -> T:
-        """Return what is built from the present records; the later changes are in ``_changed``."""
-        self._changed = set()
-        return await self.read(len(self), build)
-
     async def _build_index(self, schema: str, field: str) -> None:
-        def build(records: LatestRecords) -> FieldIndex:
+        def build(records: LatestRecords) -> list[Entry]:
             of_schema = (item for item in records._records.items() if item[1].schema == schema)
-            return FieldIndex((key, extract_term(record.val, field)) for key, record in of_schema)
+            return sort_terms((key, extract_term(record.val, field)) for key, record in of_schema)
 
-        index = await self._build(build)
-        for key in self._changed:
-            index.remove(key)
-            record = self._records.get(key)
-            if record is not None and record.schema == schema:
-                index.add(key, extract_term(record.val, field))
-        self._indexes[schema, field] = index
+        # The records that change meanwhile are set in it.
+        index = self._indexes[schema, field] = FieldIndex()
+        try:
+            index.fill(await self.read(len(self), build))
+        except BaseException:
+            self._indexes.pop((schema, field), None)
+            raise
 
     def _set(self, key: str, record: StoredRecord) -> None:
         before = self._records.get(key)
-        if before is None and self._ordered is not None:
-            insort(self._ordered, key)
+        if before is None and self._keys is not None:
+            self._keys.set(key, key)
         self._records[key] = record
         self._index(key, before, record)
 
     def _index(self, key: str, before: StoredRecord | None, now: StoredRecord | None) -> None:
-        if self._building.locked():
-            self._changed.add(key)
         for (schema, field), index in self._indexes.items():
-            if before is not None and before.schema == schema:
-                index.remove(key)
             if now is not None and now.schema == schema:
-                index.add(key, extract_term(now.val, field))
+                index.set(key, extract_term(now.val, field))
+            elif before is not None and before.schema == schema:
+                index.set(key, None)

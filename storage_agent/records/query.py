@@ -7,14 +7,20 @@ from typing import TypeVar
 
 from mistbow.errors import InvalidRequestError
 from storage_agent.records.bodies import KeyValues, RecordQueryBody
-from storage_agent.records.field_index import FieldCondition, Term, extract_term, parse_condition
+from storage_agent.records.field_index import (
+    Entry,
+    FieldCondition,
+    FieldIndex,
+    extract_term,
+    parse_condition,
+)
 from storage_agent.records.kind import to_record_value
 from storage_agent.records.latest import MAX_COPIED_KEYS, LatestRecords, StoredRecord
 from storage_agent.timeseries.point_queries import parse_time_range
 
 T = TypeVar("T")
 
-_Found = Collection[Collection[tuple[Term, str]]]
+_Found = Collection[Collection[Entry]]
 """For each condition on an indexed field, (term, key) of the records that satisfy it."""
 
 
@@ -55,8 +61,10 @@ class RecordQuery:
 
         ``encode``: called in the thread that selects the records.
         """
-        async with latest.turn(_count(await self._find(latest), latest)):
-            # Again, since records may have changed before the turn.
+        indexes = await self._indexes(latest)
+        counts = [index.count(each) for index, each in zip(indexes, self.indexed, strict=True)]
+        async with latest.turn(sum(counts) if counts else len(latest)):
+            # After the wait for the turn, since records may have changed.
             found = await self._find(latest)
             return await latest.read(
                 _count(found, latest),
@@ -65,8 +73,11 @@ class RecordQuery:
             )
 
     async def _find(self, latest: LatestRecords) -> _Found:
-        indexes = await latest.indexes(self.schema, [each.field for each in self.indexed])
+        indexes = await self._indexes(latest)
         return [index.find(each) for index, each in zip(indexes, self.indexed, strict=True)]
+
+    async def _indexes(self, latest: LatestRecords) -> list[FieldIndex]:
+        return await latest.indexes(self.schema, [each.field for each in self.indexed])
 
     def _select(self, found: _Found, latest: LatestRecords) -> list[KeyValues]:
         candidates = _candidates(found, latest)

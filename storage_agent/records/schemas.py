@@ -5,8 +5,10 @@ When records are put, the value of each record that names a schema is validated.
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import jsonschema_rs
@@ -16,7 +18,7 @@ from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError
 from mistbow.streams.events import REMOVED, event_rows, events_of
 from mistbow.streams.schemas import EVENTS
-from storage_agent.http.decode import MAX_DEPTH, check_depth
+from storage_agent.http.decode import MAX_DEPTH, check_depth, decode_beside
 from storage_agent.records.bodies import RecordItem, SchemaBody
 from storage_agent.records.schema_cost import check_cost
 from storage_agent.streams import subscription
@@ -31,6 +33,9 @@ _MAX_SCHEMAS = 1000
 _MAX_DEPTH = 64
 """The maximum nesting of a schema; two levels of a schema describe one level of a value."""
 _MAX_PROBLEM_LENGTH = 300
+_VAL, _SCHEMA = attrgetter("val"), attrgetter("schema")
+_ITEM_BYTES = 512
+"""The number of bytes that take as long to validate as a small value with a costly schema."""
 
 
 class SchemaDescription(msgspec.Struct, frozen=True):
@@ -109,35 +114,16 @@ class Schemas:
         self.get(name)
         await self._append(name, REMOVED)
 
-    def check(self, items: Sequence[RecordItem], where: str) -> None:
+    async def check(self, items: Sequence[RecordItem], where: str) -> None:
         """Raise ``InvalidRequestError`` if an item names a schema and does not match the schema.
 
         ``where``: the name of the list of items, for the message.
         """
-        for number, item in enumerate(items):
-            if item.schema is None:
-                continue
-            registered = self._schemas.get(item.schema)
-            if registered is None:
-                raise InvalidRequestError(
-                    f"{where}[{number}].schema: there is no schema {item.schema}",
-                    hint="PUT /app/schemas/{name} registers one.",
-                )
-            try:
-                value = msgspec.json.decode(item.val)
-                # Ends at the first problem: all problems of a body could exhaust the memory.
-                registered.validator.validate(value)
-                continue
-            except jsonschema_rs.ValidationError as error:
-                problem = error
-            except (msgspec.DecodeError, RecursionError, ValueError) as error:
-                raise InvalidRequestError(f"{where}[{number}].val: {error}") from error
-            steps = problem.instance_path
-            path = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps)
-            raise InvalidRequestError(
-                f"{where}[{number}].val{path}: {problem.message[:_MAX_PROBLEM_LENGTH]}",
-                hint=f"GET /app/schemas/{item.schema} shows the schema.",
-            )
+        if set(map(_SCHEMA, items)) <= {None}:
+            return
+        size = sum(map(len, map(_VAL, items))) + _ITEM_BYTES * len(items)
+        # A copy, since schemas may change while a thread reads it.
+        await decode_beside(size, partial(_check, items, where, self._schemas.copy()))
 
     async def _append(self, name: str, event: str) -> None:
         async with self._lock:
@@ -156,6 +142,35 @@ class Schemas:
         body = msgspec.json.decode(event, type=SchemaBody)
         description = SchemaDescription(name, body.schema, body.indexed)
         self._schemas[name] = _RegisteredSchema(description, _validator(body))
+
+
+def _check(
+    items: Sequence[RecordItem], where: str, schemas: Mapping[str, _RegisteredSchema]
+) -> None:
+    for number, item in enumerate(items):
+        if item.schema is None:
+            continue
+        registered = schemas.get(item.schema)
+        if registered is None:
+            raise InvalidRequestError(
+                f"{where}[{number}].schema: there is no schema {item.schema}",
+                hint="PUT /app/schemas/{name} registers one.",
+            )
+        try:
+            value = msgspec.json.decode(item.val)
+            # Ends at the first problem: all problems of a body could exhaust the memory.
+            registered.validator.validate(value)
+            continue
+        except jsonschema_rs.ValidationError as error:
+            problem = error
+        except (msgspec.DecodeError, RecursionError, ValueError) as error:
+            raise InvalidRequestError(f"{where}[{number}].val: {error}") from error
+        steps = problem.instance_path
+        path = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps)
+        raise InvalidRequestError(
+            f"{where}[{number}].val{path}: {problem.message[:_MAX_PROBLEM_LENGTH]}",
+            hint=f"GET /app/schemas/{item.schema} shows the schema.",
+        )
 
 
 def _check_text(schema: msgspec.Raw) -> None:

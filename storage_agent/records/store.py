@@ -120,7 +120,7 @@ class RecordStore:
                 f"the body has {len(items)} records, and at most {limit} are allowed",
                 hint="Send fewer records per request.",
             )
-        ready.schemas.check(items, kind_name)
+        await ready.schemas.check(items, kind_name)
         if items:
             await ready.kinds[kind_name].put(items, key, kind_name)
 

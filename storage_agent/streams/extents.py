@@ -62,6 +62,22 @@ class Visibility:
         return self.filter(select_times(points, released, limit), first)
 
 
+def without_deleted(
+    tables: Sequence[pa.Table], visible: Sequence[tuple[Visibility, int]]
+) -> list[pa.Table]:
+    """Return the rows of each table that are not deleted.
+
+    ``visible``: for each table, the visibility of the run that contains its rows, and the first
+    position of this run.
+    """
+    return [
+        pa.Table.from_batches(
+            [visibility.filter(batch, first) for batch in table.to_batches()], table.schema
+        )
+        for table, (visibility, first) in zip(tables, visible, strict=True)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class PositionedRows:
     """Rows with their positions.

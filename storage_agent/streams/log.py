@@ -1,7 +1,7 @@
 """The log of a stream: an agent's view of the segments and runs that Ignite stores."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from mistbow.errors import ConflictError, UnavailableError
 from storage_agent import metrics
 from storage_agent.streams.activity import Activity
-from storage_agent.streams.extents import Extent, Visibility
+from storage_agent.streams.extents import Extent, Visibility, without_deleted
 from storage_agent.streams.future_points import FuturePoints
 from storage_agent.streams.idempotency_keys import MAX_AGE_S, IdempotencyKeys
 from storage_agent.streams.index import Index, IndexEntry
@@ -32,6 +32,7 @@ from storage_agent.streams.segments import Segment, empty_batch
 from storage_agent.streams.shared_reads import SharedReads
 from storage_agent.streams.state import RetentionLeases, StateCell
 from storage_agent.streams.tombstones import Tombstones, TombstoneTracker
+from storage_agent.work_threads import in_thread_if_many
 
 _MAX_READ_BYTES = 4 * 2**20
 """The size of segments (bytes) that one read from Ignite exceeds only by its last segment.
@@ -49,7 +50,7 @@ class SegmentConsumer:
     compacted nor evicted. If ``needs_from`` is None, the consumer needs no segment.
     """
 
-    apply: Callable[[Segment, IndexEntry], None]
+    apply: Callable[[Segment, IndexEntry], Awaitable[None]]
     needs_from: Callable[[], int] | None = None
 
 
@@ -294,8 +295,13 @@ class StreamLog:
         """
         runs = [self.run_of(entry) for entry, _ in blocks]
         requested = [(run.id, block) for run, (_, block) in zip(runs, blocks, strict=True)]
-        tables = await self.store.blocks(self.key, requested)
-        return [await self._visible(*each) for each in zip(tables, runs, strict=True)]
+        found = zip(await self.store.blocks(self.key, requested), runs, strict=True)
+        tables = [await self._without_expired(*each) for each in found]
+        if not self.tombstones:
+            return tables
+        visible = [(self.visibility(run), run.first) for run in runs]
+        rows = sum(map(len, tables))
+        return await in_thread_if_many(rows, lambda: without_deleted(tables, visible))
 
     async def pending_points(
         self, entries: Sequence[IndexEntry], released: int
@@ -319,17 +325,14 @@ class StreamLog:
                 found.append(extent.pending_points(released))
         return found
 
-    async def _visible(self, table: pa.Table, run: Run) -> pa.Table:
-        visibility = self.visibility(run)
-        if run.oldest < visibility.expired_before:
-            segments, _ = await self.store.segment_table(self.key, run.id)
-            living = int(np.searchsorted(segments.created, visibility.expired_before))
-            begin = int(segments.first[living]) if living < len(segments) else run.next
-            table = table.filter(pc.field(POSITION) >= begin)
-        if visibility.tombstones:
-            batches = [visibility.filter(batch, run.first) for batch in table.to_batches()]
-            table = pa.Table.from_batches(batches, table.schema)
-        return table
+    async def _without_expired(self, table: pa.Table, run: Run) -> pa.Table:
+        before = self.expired_before()
+        if run.oldest >= before:
+            return table
+        segments, _ = await self.store.segment_table(self.key, run.id)
+        living = int(np.searchsorted(segments.created, before))
+        begin = int(segments.first[living]) if living < len(segments) else run.next
+        return table.filter(pc.field(POSITION) >= begin)
 
     async def _read_run(self, run: Run) -> Extent:
         visibility = self.visibility(run)
@@ -373,13 +376,13 @@ class StreamLog:
         won = winner.header.nonce == segment.header.nonce
         if won:
             self.bytes += len(data)
-        self._follow(winner)
+        await self._follow(winner)
         return won
 
     async def catch_up(self) -> None:
         """Add to the log the segments that Ignite stores from the head on."""
         while (segment := await self.store.get(self.key, self.head)) is not None:
-            self._follow(segment)
+            await self._follow(segment)
 
     def move_frontier(self, frontier: int) -> None:
         """Set the log's frontier to ``frontier`` if ``frontier`` is greater, and wake the readers.
@@ -389,17 +392,18 @@ class StreamLog:
         self.frontier = max(self.frontier, frontier)
         self.activity.announce()
 
-    def _follow(self, segment: Segment) -> None:
+    async def _follow(self, segment: Segment) -> None:
         header = segment.header
         entry = IndexEntry.of_segment(segment, segment.stored)
         self.index.append(entry)
         self.keys.record(header.keys)
         self.future_points.apply(segment, entry)
         self.epoch = max(self.epoch, header.epoch)
-        if self._consumer is not None:
-            self._consumer.apply(segment, entry)
         metrics.HEAD.labels(self.name).set(self.head)
         self.move_frontier(header.frontier)
+        # Last, since it may let other tasks run: they find this log complete.
+        if self._consumer is not None:
+            await self._consumer.apply(segment, entry)
 
     # Changes by compaction and eviction.
 

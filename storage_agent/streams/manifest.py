@@ -187,9 +187,9 @@ class ManifestCell:
     async def update(self, change: Callable[[Manifest], Manifest]) -> Manifest:
         """Replace the manifest with the result of ``change``, and return the new manifest.
 
-        If another agent has changed the manifest meanwhile, ``change`` is called again. After an
-        error, the method may be called again. Raises ``FencedError`` if an agent with a greater
-        epoch has changed the manifest.
+        ``change``: returns a manifest whose sequences are tuples. If another agent has changed the
+        manifest meanwhile, ``change`` is called again. After an error, the method may be called
+        again. Raises ``FencedError`` if an agent with a greater epoch has changed the manifest.
         """
         async with self._lock:
             epoch = self._fence()
@@ -198,12 +198,14 @@ class ManifestCell:
                     raise FencedError(
                         f"another agent has claimed {self.key}, with the epoch {self.current.epoch}"
                     )
-                changed = _text(msgspec.structs.replace(change(self.current), epoch=epoch))
+                new = msgspec.structs.replace(change(self.current), epoch=epoch)
+                changed = _text(new)
                 if changed != self._cell.text and not await self._cell.swap(changed):
                     await self.load()
                     continue
-                self._adopt(changed)
-                return self.current
+                # Not decoded again: the same objects as before are compared by their identity.
+                self.current = new
+                return new
 
     def _adopt(self, stored: str | None) -> None:
         self.current = Manifest() if stored is None else msgspec.json.decode(stored, type=Manifest)

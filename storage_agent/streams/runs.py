@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from mistbow.errors import MistbowError
 from mistbow.streams.schemas import POINTS
-from storage_agent.streams.columns import as_list
+from storage_agent.streams.columns import as_list, without_unused_words
 from storage_agent.streams.decimals import as_floats, as_integers
 from storage_agent.streams.segments import AppendResult, empty_batch
 
@@ -228,7 +228,10 @@ def encode_points(rows: pa.Table) -> bytes:
             metric.indices.to_numpy(),
         )
     )
-    rows = rows.take(pa.array(order))
+    rows = rows.take(pa.array(order)).combine_chunks()
+    # A block is a part of a run, whose dictionaries also have the words of all other blocks.
+    batches = [without_unused_words(each) for each in rows.to_batches()]
+    rows = pa.Table.from_batches(batches, rows.schema)
     encodings = {"ts": _DELTA, POSITION: _DELTA, "value": "BYTE_STREAM_SPLIT"}
     values = rows["value"].to_numpy()
     finite = np.isfinite(values)

@@ -5,7 +5,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from storage_agent.streams.pace import Pace
 from storage_agent.streams.runs import Int64s, SegmentTable
 from storage_agent.streams.segments import empty_batch
 from storage_agent.streams.streams import Stream
+from storage_agent.work_threads import in_thread_if_many
 
 _CHUNK_SEGMENTS = 32
 _CHUNK_ROWS = 50_000
@@ -175,7 +176,9 @@ async def read(
             await take_turn()
             visibility = log.visibility(None)
             extents = [Extent.of([each], visibility) for each in segments]
-            selected = [selector.select(extent, position, stop) for extent in extents]
+            stored = sum(each.rows for each in entries) if visibility.tombstones else 0
+            select = partial(_select, selector, extents, position, stop)
+            selected = await in_thread_if_many(stored, select)
             position = reached
             batch, positions = _concat(selected, selector.schema)
             yield SelectedRows(batch, positions, await _position(log, position))
@@ -354,6 +357,12 @@ def _check_start(log: StreamLog, start: int) -> None:
 
 async def _position(log: StreamLog, number: int) -> Position:
     return Position(number, await log.frontier_at(number))
+
+
+def _select(
+    selector: RowSelector, extents: Sequence[Extent], start: int, end: int
+) -> list[tuple[pa.RecordBatch, Int64s]]:
+    return [selector.select(extent, start, end) for extent in extents]
 
 
 def _concat(

@@ -45,10 +45,14 @@ class Tombstones:
         self._end = max((each.before for each in self.all), default=0)
         self._keyless = [at for at, each in enumerate(self.all) if not each.keys]
         # Columns -> key -> numbers of tombstones.
-        self._keyed: dict[tuple[str, ...], dict[tuple[str, ...], list[int]]] = {}
+        self._keyed: dict[tuple[str, ...], dict[tuple[str, ...], tuple[int, ...]]] = {}
         for at, each in enumerate(self.all):
-            for key in each.keys:
-                self._keyed.setdefault(each.columns, {}).setdefault(key, []).append(at)
+            if each.keys:
+                # Without a step of Python for each of many keys.
+                known = self._keyed.setdefault(each.columns, {})
+                again = {key: (*known[key], at) for key in known.keys() & each.keys}
+                known |= dict.fromkeys(each.keys, (at,))
+                known |= again
         self._words = {
             columns: [set(words) for words in zip(*keys, strict=True)]
             for columns, keys in self._keyed.items()
@@ -215,6 +219,9 @@ def _times(rows: pa.RecordBatch) -> Int64s:
 
 def _encode(column: pa.Array) -> tuple[npt.NDArray[np.intp], list[str | None]]:
     """Dictionary-encode a column: return the code of each row, and the dictionary."""
+    if isinstance(column, pa.DictionaryArray) and len(column.dictionary) > len(column):
+        # That of a slice, or of a block of an earlier version, has many words of other rows.
+        column = column.dictionary_decode()
     if not isinstance(column, pa.DictionaryArray):
         column = pc.dictionary_encode(column, null_encoding="encode")
     codes: npt.NDArray[np.intp] = column.indices.to_numpy(zero_copy_only=False).astype(np.intp)

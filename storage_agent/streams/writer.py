@@ -391,7 +391,7 @@ class Writer:
                 before=self._log.head if before is None else before,
                 created=self._clock(),
                 columns=columns,
-                keys=tuple(keys),
+                keys=tuple(map(tuple, keys)),
                 min_ts=min_ts,
                 max_ts=max_ts,
                 local=local,

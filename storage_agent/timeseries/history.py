@@ -24,6 +24,7 @@ from mistbow.streams.json_numbers import is_stale
 from mistbow.streams.schemas import POINTS
 from storage_agent.series import Metadata, Series
 from storage_agent.streams.columns import KeyMatcher, as_list
+from storage_agent.streams.extents import Extent
 from storage_agent.streams.future_points import select_times
 from storage_agent.streams.index import IndexEntry
 from storage_agent.streams.log import StreamLog
@@ -336,7 +337,9 @@ class History:
             yield [batch for table in await log.blocks(some) for batch in table.to_batches()]
         for segments in _group([(entry, entry.rows) for entry in entries if not entry.blocks]):
             extents = await log.extents(segments)
-            yield [each.select(segments[0].first, segments[-1].next).batch for each in extents]
+            rows = sum(entry.rows for entry in segments) if log.tombstones else 0
+            select = partial(_select, extents, segments[0].first, segments[-1].next)
+            yield await in_thread_if_many(rows, select)
         if pending := await log.pending_points(entries, released):
             yield pending
 
@@ -351,6 +354,10 @@ class History:
         ]
         found = {entry.first: entry for entry in (*index.overlapping(start, end), *pending)}
         return [found[first] for first in sorted(found)]
+
+
+def _select(extents: Sequence[Extent], start: int, end: int) -> list[pa.RecordBatch]:
+    return [each.select(start, end).batch for each in extents]
 
 
 def _prepare(series: Collection[Series]) -> tuple[KeyMatcher, Collection[int]]:

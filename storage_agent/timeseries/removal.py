@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,18 @@ SelectSeries = Callable[[], Awaitable[SeriesSelection]]
 ReadLatest = Callable[[Collection[Series]], Awaitable[dict[Series, tuple[int, float]]]]
 
 
+@dataclass(frozen=True, slots=True)
+class _PreparedDeletion:
+    """The selected series of a deletion, and the keys that select their rows.
+
+    ``revision``: the revision of the catalogue for which the keys are right.
+    """
+
+    revision: int
+    series: SeriesSelection
+    key_sets: list[KeySet]
+
+
 class PointRemover:
     """Deletes points, and corrects the catalogue after points were deleted or have expired.
 
@@ -57,21 +70,22 @@ class PointRemover:
         """Delete the points of series from ``start`` to ``end``; return series without points.
 
         ``start``, ``end``: ms, inclusive; None if unbounded. ``select``: returns the series to
-        delete. No point can be appended between the call of ``select`` and the deletion, so a new
-        series is deleted only if ``select`` returns it. The result of this method contains the
+        delete. No series can be added between the last call of ``select`` and the deletion, so a
+        new series is deleted only if ``select`` returns it. The result of this method contains the
         series that have no points after the deletion. After an error, ``expire`` rechecks the
         series, because the deletion may have been stored.
         """
         head = self._raw.log.head
         series: Collection[Series] = ()
+        prepared = await self._prepare(select)
 
         async def key_sets() -> list[KeySet]:
-            nonlocal series
-            series = selected = await select()
+            nonlocal series, prepared
             # Appends wait meanwhile, so this must not wait for the threads of long reads.
-            return await in_own_thread_if_many(
-                len(selected), lambda: cover_series(selected, self._catalogue)
-            )
+            if prepared.revision != self._catalogue.revision:
+                prepared = await self._prepare(select)
+            series = prepared.series
+            return prepared.key_sets
 
         try:
             await self._raw.writer.delete_keys(key_sets, start, end)
@@ -87,6 +101,16 @@ class PointRemover:
         if start is not None or end is not None:
             await self._recheck_remote()
         return self._take_removed()
+
+    async def _prepare(self, select: SelectSeries) -> _PreparedDeletion:
+        # Before the selection, so that changes during this work are noticed. The counts in the
+        # catalogue may change meanwhile too; then the keys are not used.
+        revision = self._catalogue.revision
+        selected = await select()
+        key_sets = await in_own_thread_if_many(
+            len(selected), lambda: cover_series(selected, self._catalogue)
+        )
+        return _PreparedDeletion(revision, selected, key_sets)
 
     async def expire(self) -> list[Series]:
         """Remove the series whose points have all expired, and return them.

@@ -46,7 +46,8 @@ class SeriesIndex:
 
     The number of a removed series is given to a later series. ``version``: for each series, the
     number of the last change of its latest value; 0: the series has no latest value. ``changes``:
-    the number of all changes.
+    the number of all changes. ``revision``: the number of changes of series and descriptions, so
+    without changes of latest values.
     """
 
     def __init__(self) -> None:
@@ -69,7 +70,7 @@ class SeriesIndex:
         self._of_entity = Postings()
         self._numbers: dict[int, int] = {}
         self._free: list[int] = []
-        self.changes = 0
+        self.changes = self.revision = 0
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -102,6 +103,7 @@ class SeriesIndex:
         if not found:
             return self.add(*series, description)
         self.changes += 1
+        self.revision += 1
         before = self._description.view[found]
         self._description.view[found] = self.descriptions.acquire(description)
         self.descriptions.release(before)
@@ -119,6 +121,7 @@ class SeriesIndex:
             self.size = number + 1
             self._grow()
         self.changes += 1
+        self.revision += 1
         of_metric, of_entity = self.metrics.acquire(metric), self.entities.acquire(entity)
         self.metric.view[number], self.entity.view[number] = of_metric, of_entity
         self._description.view[number] = self.descriptions.acquire(description)
@@ -156,6 +159,7 @@ class SeriesIndex:
     def remove(self, number: int) -> None:
         """Remove the series with a number."""
         self.changes += 1
+        self.revision += 1
         metric, entity = self.metric.view[number], self.entity.view[number]
         del self._numbers[metric << 32 | entity]
         self._of_metric.remove(metric, number)

@@ -12,9 +12,10 @@ from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.client.fields import MAX_TIMESTAMP_MS
-from mistbow.errors import InvalidRequestError
+from mistbow.errors import InvalidRequestError, TooLargeError
 from mistbow.http.lenient import convert_items, convert_read
 from mistbow.timestamps import Timestamps, TimestampUnit, likely_unit
+from storage_agent.http import timed_bodies
 from storage_agent.http.points import GetBody, PutBody
 from storage_agent.http.streams import read_time
 from storage_agent.http.timed_bodies import decode_timed
@@ -54,6 +55,18 @@ def test_timestamp_of_another_unit_is_refused_with_its_unit_and_its_milliseconds
     assert error.details == {"unit": name, "milliseconds": NOW}
     assert Timestamps("auto").read(OTHERS[name], "from") == NOW
     assert Timestamps("unchecked").read(OTHERS[name], "from") == OTHERS[name]
+
+
+def test_body_with_very_many_values_is_not_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = b'{"from": %d, "x": [%b1]}'
+    with pytest.raises(InvalidRequestError, match=r"^from: "):
+        decode_timed(_GET, body % (NOW // 1000, b"[]," * 1000), Timestamps())
+    # To decode them would let no other thread run.
+    monkeypatch.setattr(timed_bodies, "_FIELDS", None)
+    many = b"[]," * 300_000
+    with pytest.raises(TooLargeError, match="too many values"):
+        decode_timed(_GET, body % (NOW // 1000, many), Timestamps("auto"))
+    assert decode_timed(_GET, body % (NOW, many), Timestamps()).start == NOW
 
 
 def test_fractions_of_seconds_are_converted() -> None:

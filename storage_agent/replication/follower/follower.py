@@ -18,6 +18,7 @@ from mistbow.errors import (
     LostDataError,
     MistbowError,
     NotFoundError,
+    TooLargeError,
     UnavailableError,
 )
 from mistbow.runtime.periodic import PeriodicTask, Schedule
@@ -26,7 +27,7 @@ from mistbow.streams.models import (
     StreamInfo,
 )
 from mistbow.streams.schemas import METADATA, POINTS, RAW
-from mistbow.streams.wire import read_schema
+from mistbow.streams.wire import Chunk, read_schema
 from mistbow.telemetry import get_logger
 from storage_agent.decay import DecayingCount
 from storage_agent.membership.fabric_membership import FabricMembership
@@ -64,7 +65,8 @@ _MISSED_DELETIONS = (
     "again"
 )
 _LOST_ROWS = "the replica has lost rows; withdraw the copy and request it again"
-_PROBLEMS = (_DISK_FULL, _MISSED_DELETIONS, _LOST_ROWS)
+_TOO_LARGE = "the source sends rows in parts that are too large to store; upgrade the source"
+_PROBLEMS = (_DISK_FULL, _MISSED_DELETIONS, _LOST_ROWS, _TOO_LARGE)
 
 _Key = tuple[str, str]
 """The key of a replica: (source site, id of the copy)."""
@@ -95,7 +97,7 @@ class Follower:
         self._replicas: dict[_Key, Replica] = {}
         self._reads: dict[_Key, DecayingCount] = {}
         self._following: dict[_Key, asyncio.Task[None]] = {}
-        # The copies whose replicas failed with an unexpected error, which was logged.
+        # The copies whose replicas failed with an error that was logged.
         self._failed: set[_Key] = set()
         self._excessive: set[str] = set()
         # Taken to make or to delete replicas.
@@ -363,7 +365,8 @@ class Follower:
             replica.state = _MISSED_DELETIONS if replica.missed_deletions else _DISK_FULL
             await asyncio.sleep(_PAUSED_S)
             return
-        replica.state = WAITING
+        if replica.state != _TOO_LARGE:
+            replica.state = WAITING
         metadata = await fetch(network, source, _info_target(METADATA, source), StreamInfo)
         stream = await fetch(network, source, _info_target(copy.stream, source), StreamInfo)
         await replica.begin(str(metadata.attributes.get(STORE)), stream.first, stream.head)
@@ -380,13 +383,38 @@ class Follower:
         try:
             async with aclosing(follow_chunks(network, source, target)) as chunks:
                 async for chunk in chunks:
-                    replica.state = _LOST_ROWS if replica.has_lost_rows else FOLLOWING
                     if chunk.rows.num_rows and self.free_bytes() < self._min_free:
                         return
-                    await replica.add(chunk)
+                    await self._add(replica, chunk)
+                    replica.state = _LOST_ROWS if replica.has_lost_rows else FOLLOWING
                     on_chunk()
+        except TooLargeError:
+            # The source would send the same chunk again and again.
+            replica.state = _TOO_LARGE
+            await asyncio.sleep(_PAUSED_S)
         finally:
-            replica.state = WAITING
+            if replica.state != _TOO_LARGE:
+                replica.state = WAITING
+
+    async def _add(self, replica: Replica, chunk: Chunk) -> None:
+        """Store a chunk; log the first of several errors because of its size, and raise each."""
+        key = replica.source, replica.copy.id
+        try:
+            await replica.add(chunk)
+        except TooLargeError as error:
+            if key not in self._failed:
+                log.error(
+                    "replica_failed",
+                    source=replica.source,
+                    copy=replica.copy.id,
+                    stream=replica.copy.stream,
+                    position=replica.position,
+                    bytes=chunk.rows.nbytes,
+                    error=error.message,
+                )
+            self._failed.add(key)
+            raise
+        self._failed.discard(key)
 
     def _publish(self) -> None:
         self._membership.publish(REPLICAS, self.facts() or None)

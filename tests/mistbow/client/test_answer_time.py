@@ -11,11 +11,12 @@ import httpx
 import pytest
 
 from analytics.client.worker import AsyncWorkerClient
-from mistbow.client import transport
+from mistbow.client import fabric_calls, transport
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.client.answer_time import MIN_BYTES_PER_S, AnswerTime, read_within, send_within
 from mistbow.client.transport import AsyncTransport, Call, Transport
 from mistbow.errors import UnavailableError
+from mistbow.fabric import Enabler, Worker
 from mistbow.streams.models import StreamInfo
 from tests.support.tcp_server import tcp_server
 from tests.support.trickle import Trickle
@@ -196,3 +197,48 @@ def test_stream_that_a_thread_follows_has_no_total_time() -> None:
         with client.stream(READ) as answer:
             assert len(answer.read()) == 60
         client.close()
+
+
+def announcement_of_worker() -> Call[None]:
+    url = "http://127.0.0.1:2"
+    return fabric_calls.announce(
+        Worker(name="w", url=url, cores=1, cores_free=1, memory_mb=1, memory_free_mb=1)
+    )
+
+
+def announcement_of_enabler() -> Call[None]:
+    return fabric_calls.announce_enabler(Enabler(domain="all", url="http://127.0.0.1:3"))
+
+
+@pytest.mark.parametrize("announcement", [announcement_of_worker, announcement_of_enabler])
+def test_announcement_does_not_wait_for_a_dead_connection(
+    announcement: Callable[[], Call[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "_ANSWER_S", 60.0)
+    monkeypatch.setattr(fabric_calls, "_ANNOUNCEMENT_S", 0.3)
+    connections = []
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        connections.append(writer)
+        if len(connections) > 1:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        await reader.read()
+
+    with tcp_server(serve) as port:
+        client = Transport(f"http://127.0.0.1:{port}")
+        began = time.monotonic()
+        with pytest.raises(UnavailableError, match="does not answer"):
+            client.send(announcement())
+        client.send(announcement())
+        assert time.monotonic() - began < 5
+        client.close()
+    assert len(connections) == 2
+    # The agent records an announcement even if it is busy for some seconds.
+    monkeypatch.undo()
+    assert fabric_calls._ANNOUNCEMENT_S >= 3
+
+
+def test_mapped_call_has_the_times_of_the_call() -> None:
+    call = Call("GET", "/", lambda _: 1, wait_s=2.0, answer_s=3.0)
+    assert call.map(str).arguments()["timeout"] == httpx.Timeout(5.0, connect=0.3)

@@ -8,6 +8,8 @@ import pytest
 from mistbow.client import AgentClient, Point
 from mistbow.client.agent_model import Container, Pod
 from mistbow.streams.schemas import RESULT_ROWS, results_stream
+from storage_agent.promql import parameters, parse
+from storage_agent.promql.errors import PromqlError
 from tests.storage_agent.promql.fleet import END, MINUTE
 from tests.storage_agent.promql.results import result_table
 from tests.support.conditions import eventually
@@ -166,6 +168,19 @@ def test_times_are_seconds_or_rfc_3339(api: httpx.Client) -> None:
         body = api.post("query", data={"query": "time()", "time": time}).json()
         assert body["data"] == {"resultType": "scalar", "result": [1700000000.0, "1700000000"]}
     eventually(lambda: asked(api, "disk"), what="now is the agent's clock")
+
+
+def test_very_long_forms_and_queries_are_refused_before_they_are_parsed(
+    api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parse, "_STRINGS_AND_COMMENTS", None)
+    with pytest.raises(PromqlError, match="too long"):
+        parse.parse("x" * (64 * 2**10 + 1))
+    monkeypatch.setattr(parameters, "parse_qsl", None)
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = api.post("query", content="query=" + "%41" * 2**20, headers=headers)
+    assert (answer.status_code, answer.json()["errorType"]) == (400, "bad_data")
+    assert "at most 1048576 are allowed" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,22 @@
 """Replicas of rows that do not fit into one segment together."""
 
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from structlog.testing import capture_logs
 
 from mistbow.client.operation_model import Copy
 from mistbow.streams.schemas import POINTS
-from storage_agent.replication.follower.replica import Replica
+from mistbow.streams.wire import Chunk, Position
+from storage_agent.membership.fabric_membership import FabricMembership
+from storage_agent.membership.journal import STORE
+from storage_agent.replication.follower import follower as follower_module
+from storage_agent.replication.follower.follower import Follower
+from storage_agent.replication.follower.replica import FOLLOWING, Replica
+from storage_agent.settings import AgentSettings
 from storage_agent.streams import subscription
 from storage_agent.streams.columns import without_unused_words
 from storage_agent.streams.compaction import Compaction, compact
@@ -68,3 +78,35 @@ async def test_replica_stores_run_that_is_too_large_for_a_segment(
     assert max(counts) == 3_750, "three segments of 1.1 MB"
     assert await times(replica.stream) == list(range(10_000))
     assert sum(reduced) <= 2 * 10_000, "each chunk begins with the size of the chunk before"
+
+
+async def test_chunk_that_is_too_large_is_reported_and_later_ones_are_stored(
+    streams: Streams, settings: AgentSettings, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, replica = await opened(streams, clock, VALUES)
+    await replica.register()
+    follower = Follower(FabricMembership(settings, clock), settings.home, 0, clock)
+    info = SimpleNamespace(attributes={STORE: "store"}, first=0, head=2)
+    size, states = 8 * MIB, []
+
+    async def fetch(*_: object) -> object:
+        return info
+
+    async def follow_chunks(*_: object) -> AsyncIterator[Chunk]:
+        value = [[1], [np.random.default_rng(0).bytes(size)]]
+        yield Chunk(pa.record_batch(value, schema=VALUES), Position(2, 5))
+
+    monkeypatch.setattr(follower_module, "fetch", fetch)
+    monkeypatch.setattr(follower_module, "follow_chunks", follow_chunks)
+    monkeypatch.setattr(follower_module, "_PAUSED_S", 0)
+    with capture_logs() as events:
+        for _ in range(2):
+            await follower._follow(replica, lambda: None)
+            states.append(replica.state)
+    [event] = [each for each in events if each["event"] == "replica_failed"]
+    assert (event["stream"], event["position"], event["bytes"] > 8 * MIB) == ("s", 0, True)
+    assert states == [follower_module._TOO_LARGE] * 2
+    size = MIB
+    await follower._follow(replica, lambda: states.append(replica.state))
+    assert states[2:] == [FOLLOWING]
+    assert await times(replica.stream) == [1]

@@ -5,7 +5,13 @@ import pyarrow as pa
 import pytest
 
 from mistbow.client import AgentClient, AsyncAgentClient, Point
-from mistbow.errors import ConflictError, FencedError, InvalidRequestError, NotFoundError
+from mistbow.errors import (
+    ConflictError,
+    FencedError,
+    InvalidRequestError,
+    NotFoundError,
+    TooLargeError,
+)
 from mistbow.streams.schemas import METADATA, POINTS, RAW, RESULT_ROWS, ROW_FRONTIER
 from mistbow.streams.wire import Chunk, Position, encode_rows
 from tests.storage_agent.conftest import ManualClock
@@ -150,6 +156,12 @@ def test_advance_moves_the_frontier_and_never_back(client: AgentClient) -> None:
     assert client.append("s", rows((3, "c")), epoch=epoch, frontier=15).frontier == 20
     assert client.info("s").frontier == 20
     assert client.claim("s").attributes == {"b": [2], "c": "x"}
+
+
+def test_attributes_in_a_large_body_are_refused(client: AgentClient) -> None:
+    client.create_stream("s", SCHEMA)
+    with pytest.raises(TooLargeError, match="and at most 2097152 are allowed"):
+        client.advance("s", None, attributes={"a": [[]] * 2**20})
 
 
 def test_seek_and_offset(client: AgentClient) -> None:

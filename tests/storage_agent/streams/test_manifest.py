@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from ignite_server.server import IgniteServer
@@ -10,6 +11,7 @@ from mistbow.errors import StorageFullError, TooLargeError, UnavailableError
 from storage_agent.ignite.client import METADATA, IgniteClient
 from storage_agent.streams import maintenance, manifest
 from storage_agent.streams.maintenance import Maintenance, StorageLimit
+from storage_agent.streams.manifest import ManifestCell
 from storage_agent.streams.streams import Stream
 from storage_agent.streams.subscription import RowSelection, RowSelector, read
 from tests.storage_agent.conftest import ManualClock
@@ -128,3 +130,34 @@ async def test_manifest_is_measured_in_bytes(
     assert await opener.ignite.get(METADATA, stream.log.manifest.key) == before
     with pytest.raises(TooLargeError, match=r"has 9437184 bytes"):
         await opener.ignite.replace(METADATA, "key", "old", "字" * (3 * 2**20))
+
+
+async def test_change_of_a_manifest_retains_its_other_tombstones(opener: Opener) -> None:
+    stream = await opener.open()
+    cell = stream.log.manifest
+    for name in ("a", "b"):
+        await stream.writer.delete(("key",), [[f"{name}{number}"] for number in range(1000)])
+    first = cell.current.tombstones[0]
+    assert isinstance(first.keys[0], tuple)
+    tombstones = stream.log.tombstones
+    await stream.writer.delete(min_ts=5, max_ts=5)
+    # Not a copy: large tombstones would be decoded, and compared key by key, after each change.
+    assert cell.current.tombstones[0] is first
+    assert stream.log.tombstones is not tombstones
+    tombstones = stream.log.tombstones
+    await cell.update(lambda now: msgspec.structs.replace(now, building=("1-2-x", 1)))
+    assert stream.log.tombstones is tombstones
+    stored = ManifestCell(opener.ignite, stream.log.key, lambda: 9)
+    await stored.load()
+    assert stored.current == cell.current
+
+
+async def test_change_is_repeated_on_the_manifest_of_another_agent(opener: Opener) -> None:
+    cells = [ManifestCell(opener.ignite, "s", lambda: 1) for _ in range(2)]
+    for cell in cells:
+        await cell.load()
+    await cells[0].update(lambda now: msgspec.structs.replace(now, first=5))
+    found = await cells[1].update(lambda now: msgspec.structs.replace(now, building=("x", 1)))
+    assert (found.first, found.building) == (5, ("x", 1))
+    await cells[0].load()
+    assert cells[0].current == found == cells[1].current

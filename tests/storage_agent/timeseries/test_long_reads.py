@@ -9,7 +9,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -38,13 +38,14 @@ _SQL = "SELECT metric, count(*), sum(value) FROM {} GROUP BY metric"
 
 
 class StepClock:
-    """A clock (s) that moves by a millisecond whenever it is read."""
+    """A clock (s) that moves by ``step_ms`` whenever it is read."""
 
-    def __init__(self) -> None:
+    def __init__(self, step_ms: int = 1) -> None:
         self._now = 0
+        self._step = step_ms
 
     def perf_counter(self) -> float:
-        self._now += 1
+        self._now += self._step
         return self._now / 1000
 
 
@@ -168,18 +169,72 @@ def test_no_callback_passes_over_all_series(
     assert not too_many, "\n".join(map(str, too_many))
 
 
+def test_no_callback_passes_over_all_points_of_a_put(
+    counter: LineCounter, traced_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The encoding looks at the clock after so many points as may take a slice.
+    monkeypatch.setattr(slices, "time", StepClock(step_ms=6))
+    points = [
+        {"metricID": "m", "entityID": f"e{n}", "val": n, "timestamp": clock.now}
+        for n in range(_SERIES // 2)
+    ]
+    httpx.post(f"{traced_url}/put", json={"monitoring": points[:1]})
+    with counter.counting():
+        answer = httpx.post(f"{traced_url}/put", json={"monitoring": points}, timeout=60)
+    assert answer.is_success, answer.text[:500]
+    assert counter.most <= _MAX_LINES, counter.where
+    stored = httpx.post(f"{traced_url}/query", json={"agg": "sum"}).json()
+    assert stored["value"] == sum(range(_SERIES // 2))
+
+
+def test_no_callback_applies_a_large_deletion_to_all_points(
+    counter: LineCounter, traced_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = traced_url
+    with closing(AgentClient(url)) as client:
+        for begin in range(0, _SERIES, 5000):
+            numbers = range(begin, begin + 5000)
+            client.put(
+                [Point("m", f"e{n}", clock.now, 1.0, group="ab"[n % 4 > 0]) for n in numbers]
+            )
+        assert client.delete(group="a").points == _SERIES // 4
+    query = {"query": "sum(m)", "time": clock.now / 1000}
+    requests = [
+        httpx.Request("GET", f"{url}/api/v1/query", params=query),
+        httpx.Request("POST", f"{url}/get", json={"metricID": ["m"], "latest": False}),
+        httpx.Request("GET", f"{url}/streams/raw", params={"from": 0}),
+        httpx.Request("GET", f"{url}/streams/raw/rows", params={"limit": 10_000}),
+    ]
+    monkeypatch.setattr(slices, "time", StepClock())
+    # The first request to a path takes longer.
+    httpx.get(f"{url}/streams/raw", params={"from": 0, "to": 0})
+    too_many = []
+    for request in requests:
+        with counter.counting(), httpx.Client(timeout=120) as http:
+            answer = http.send(request)
+        assert answer.is_success, (request.url, answer.text[:500])
+        if counter.most > _MAX_LINES:
+            too_many.append((request.url, counter.most, counter.where))
+    with closing(AgentClient(url)) as client:
+        assert client.read("raw").table.num_rows == _SERIES * 3 // 4
+    assert not too_many, "\n".join(map(str, too_many))
+
+
 def test_no_callback_passes_over_all_records(
     counter: LineCounter, traced_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = traced_url
     schema = {"schema": {"type": "object"}, "indexed": ["kind"]}
     assert httpx.put(f"{url}/app/schemas/s", json=schema).is_success
-    for begin in range(0, _SERIES, 2000):
-        items = [
-            {"key": f"k{n}", "val": {"kind": "a", "n": n}, "timestamp": clock.now, "schema": "s"}
-            for n in range(begin, begin + 2000)
-        ]
-        assert httpx.post(f"{url}/app/put", json={"app": items}, timeout=60).is_success
+    items = [
+        {"key": f"k{n}", "val": {"kind": "a", "n": n}, "timestamp": clock.now, "schema": "s"}
+        for n in range(_SERIES)
+    ]
+    monkeypatch.setattr(slices, "time", StepClock())
+    with counter.counting():
+        stored = httpx.post(f"{url}/app/put", json={"app": items}, timeout=60)
+    assert stored.is_success, stored.text[:500]
+    assert counter.most <= _MAX_LINES, counter.where
     query = {"schema": "s", "where": {"kind": "a"}}
     requests: list[tuple[str, dict[str, Any]]] = [
         ("/app/get", {}),
@@ -190,7 +245,6 @@ def test_no_callback_passes_over_all_records(
         ("/app/query", {**query, "where": {"n": {"gte": 0}}}),
         ("/app/query", {**query, "limit": 10}),
     ]
-    monkeypatch.setattr(slices, "time", StepClock())
     too_many = []
     for path, body in requests:
         with counter.counting(), httpx.Client(timeout=120) as http:
@@ -223,12 +277,18 @@ def test_many_points_are_aggregated_in_a_thread(
 
 
 def large_bodies() -> Iterator[tuple[str, str, bytes]]:
-    """Yield (method, path, body) of requests with large bodies that are invalid or converted."""
+    """Yield (method, path, body) of requests with large bodies.
+
+    Most are invalid or converted; in some, each bracket is checked.
+    """
     point = {"metricID": "m", "entityID": "e", "val": "1.5", "timestamp": 1}
     numbers = b'{"%b": [' + b"1," * 100_000 + b'"x"]}'
     malformed = b'{"%b": [' + b"[]," * 100_000 + b"NaN]}"
     items = [point] * 20_000
     yield "POST", "/put", msgspec.json.encode({"monitoring": [*items, {**point, "val": "x"}]})
+    brackets = b"[" + b"[]," * 300_000 + b"1]"
+    yield "POST", "/app/put", b'{"app": [{"key": "k", "timestamp": 1, "val": %b}]}' % brackets
+    yield "PATCH", "/streams/none", b'{"attributes": {"a": %b}}' % brackets
     for method, path, field in (
         ("POST", "/put", b"monitoring"),
         ("POST", "/get", b"metricID"),

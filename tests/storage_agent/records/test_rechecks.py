@@ -1,0 +1,127 @@
+"""Deletions of records, while other records are put and deleted."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from ignite_server.server import IgniteServer
+from mistbow.runtime.slices import Slices
+from storage_agent.ignite.client import IgniteClient
+from storage_agent.records import kind as kind_module
+from storage_agent.records.bodies import RecordItem
+from storage_agent.records.kind import RecordKind
+from storage_agent.records.latest import LatestRecords
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.streams import Streams
+from tests.storage_agent.conftest import ManualClock
+from tests.support.conditions import aeventually
+
+_KEYS = [f"k{number}" for number in range(1000)]
+
+
+@pytest.fixture
+async def kind(ignite: IgniteServer, clock: ManualClock) -> AsyncIterator[RecordKind]:
+    client = IgniteClient([("127.0.0.1", ignite.port)])
+    client.start()
+    assert await client.wait_connected(20)
+    streams = Streams(client, clock, 0)
+    yield RecordKind("application", streams)
+    await streams.close()
+    await client.close()
+
+
+async def put(kind: RecordKind, keys: Collection[str], ts: int) -> None:
+    items = [RecordItem(key, msgspec.Raw(str(ts).encode()), ts) for key in keys]
+    await kind.put(items, None, "app")
+
+
+def times(kind: RecordKind) -> dict[str, int]:
+    return {key: record.ts for key, record in kind.latest.items()}
+
+
+def pausing(monkeypatch: pytest.MonkeyPatch, during: Callable[[], Awaitable[None]]) -> None:
+    """Let a recheck await ``during`` once, after the records of some of its keys were replaced."""
+    replace = LatestRecords.replace
+    waiting = []
+
+    def replaced(latest: LatestRecords, keys: list[str], found: LatestRecords) -> None:
+        replace(latest, keys, found)
+        if not replaced_once:
+            replaced_once.append(True)
+            waiting.append(during)
+
+    class Pausing(Slices):
+        async def pause(self) -> None:
+            if waiting:
+                await waiting.pop()()
+
+    replaced_once: list[bool] = []
+    monkeypatch.setattr(LatestRecords, "replace", replaced)
+    monkeypatch.setattr(kind_module, "Slices", Pausing)
+
+
+async def test_earlier_record_that_is_put_during_a_deletion_is_the_latest(
+    kind: RecordKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(kind, _KEYS, 5)
+    # The records in memory have a greater time until they are removed.
+    pausing(monkeypatch, lambda: put(kind, _KEYS, 3))
+    await kind.delete(_KEYS, None, None)
+    assert times(kind) == dict.fromkeys(_KEYS, 3)
+
+
+async def test_record_that_is_put_again_and_again_ends_no_later_deletion(
+    kind: RecordKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(kind, _KEYS, 5)
+    monkeypatch.setattr(kind_module, "Slices", type("Each", (Slices,), {"pause": pause}))
+    writing = asyncio.create_task(put_repeatedly(kind))
+    async with asyncio.timeout(30):
+        await kind.delete(_KEYS, None, 5)
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+    found = times(kind)
+    assert found.keys() <= {"k1"}
+
+
+async def pause(slices: Slices) -> None:
+    await asyncio.sleep(0)
+
+
+async def put_repeatedly(kind: RecordKind) -> None:
+    for ts in range(6, 10**6):
+        await put(kind, ["k1"], ts)
+
+
+async def test_two_deletions_of_a_key_at_the_same_time_are_both_applied(
+    kind: RecordKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for ts in (1, 2, 3):
+        await put(kind, ["k"], ts)
+    read, go = asyncio.Event(), asyncio.Event()
+    replay = kind_module._replay
+
+    async def slow(log: StreamLog, latest: LatestRecords, keys: pa.Array | None = None) -> None:
+        await replay(log, latest, keys)
+        read.set()
+        await go.wait()
+
+    monkeypatch.setattr(kind_module, "_replay", slow)
+    first = asyncio.create_task(kind.delete(["k"], 3, 3))
+    await read.wait()
+    second = asyncio.create_task(kind.delete(["k"], 2, 2))
+
+    # The second one waits for the end of the first one's recheck.
+    async def are_stored() -> bool:
+        assert kind._stream is not None
+        return len(kind._stream.log.manifest.current.tombstones) == 2
+
+    await aeventually(are_stored, what="both tombstones are stored")
+    for _ in range(3):
+        await asyncio.sleep(0)
+    go.set()
+    await asyncio.gather(first, second)
+    assert times(kind) == {"k": 1}
