@@ -13,7 +13,14 @@ from analytics.plan.feeds import TIME, Feed
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
 from analytics.plan.nodes import fingerprint
 from analytics.plan.resumption import resume
-from analytics_worker.merge.decisions import Left, Presence, SiteDecision, read_presence, row_of
+from analytics_worker.merge.decisions import (
+    Joined,
+    Left,
+    Presence,
+    SiteDecision,
+    read_presence,
+    row_of,
+)
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.stateful.accumulators import accumulators_of
@@ -196,8 +203,9 @@ def _start_merge(
         new = sites.difference(target.attributes.get("sites", ()))
         presence = read_presence(agent, location) if new else Presence()
         for site in sorted(new):
-            rows = row_of(SiteDecision(presence.removed_after(site), site, Left(since)))
-            lease.append(location, partial(_append, decisions, location.stream, rows))
+            if decided := _gap_of_new_site(presence, site, since):
+                rows = pa.Table.from_batches([row_of(one) for one in decided])
+                lease.append(location, partial(_append, decisions, location.stream, rows))
     decided_to = decisions.info(location.stream).head
     read = target.attributes.get("read", {})
     has_former_plan = target.attributes.get("outputs") == [
@@ -231,7 +239,20 @@ def _start_merge(
     return library.run_merge(fragment, resumption, start, lease, _for_new_query(access))
 
 
-def _append(site: AgentClient, stream: str, rows: pa.RecordBatch, epoch: int) -> None:
+def _gap_of_new_site(presence: Presence, site: str, since: int) -> list[SiteDecision]:
+    """Return the decisions after which the open gap of a new site begins at its removal.
+
+    ``since``: the time (ms) after which results name the site as missing.
+    """
+    gap, removed_after = presence.open_gap(site), presence.removed_after(site)
+    if gap is not None and gap.after <= removed_after:
+        return []
+    left = SiteDecision(removed_after, site, Left(since))
+    # The site may have joined, and left again, a query that has not taken over.
+    return [left] if gap is None else [SiteDecision(gap.after, site, Joined()), left]
+
+
+def _append(site: AgentClient, stream: str, rows: pa.Table, epoch: int) -> None:
     site.append(stream, rows, epoch=epoch)
 
 

@@ -135,9 +135,12 @@ class Presence:
         return {gap.site: gap for gap in self.gaps}
 
     def removed_after(self, site: str) -> int:
-        """Return the time (ms) after which results lack a site since its removal; 0: no removal."""
-        removals = (gap.after for gap in self.gaps if gap.site == site and gap.is_removed)
-        return max(removals, default=0)
+        """Return the time (ms) after which results lack a site since its last removal; 0: no
+        removal.
+        """
+        # The last record counts, since a site can turn out to be missing since an earlier time.
+        gaps = (gap for gap in reversed(self.gaps) if gap.site == site and gap.is_removed)
+        return next((gap.after for gap in gaps), 0)
 
     def missing(self, tick: int) -> tuple[str, ...]:
         """Return the names of the sites that are missing at a tick (ms), sorted."""

@@ -57,6 +57,18 @@ def test_gap_has_the_frontier_of_the_site_at_its_joining() -> None:
     assert [gap.joined_at for gap in known.gaps] == [20, None]
 
 
+def test_results_lack_a_site_since_its_last_removal_although_it_was_recorded_for_a_later_time() -> (
+    None
+):
+    known = presence_after((20, "a", Left()), (20, "a", Forgotten()))
+    assert known.removed_after("a") == 20
+    known.apply([SiteDecision(10, "a", Left()), SiteDecision(10, "a", Forgotten())])
+    assert known.removed_after("a") == 10
+    known.apply([SiteDecision(15, "a", Left()), SiteDecision(18, "a", Joined())])
+    assert known.removed_after("a") == 10
+    assert known.removed_after("b") == 0
+
+
 def test_decisions_go_to_rows_and_back() -> None:
     decided = [
         SiteDecision(1, "a", Left()),
