@@ -18,6 +18,7 @@ from analytics_worker.merge.decisions import (
     Left,
     Presence,
     SiteDecision,
+    checkpoint_of,
     read_presence,
     row_of,
 )
@@ -195,18 +196,19 @@ def _start_merge(
     since = max(target.frontier, 0)
     resumption = resume(fragment.plan, since, covered)
     location, decisions = fragment.decisions, agent.at(fragment.decisions.site)
+    stream = decisions.info(location.stream)
+    checkpoint = checkpoint_of(stream.attributes)
     if covered:
         # The stored results lack the sites that were not among the sources then. The results up to
         # the removal of a site that is a source again include the site. Gaps since the removal are
         # those of queries that began with the site, but have not taken over.
         sites = {source.data_site for source in fragment.sources}
         new = sites.difference(target.attributes.get("sites", ()))
-        presence = read_presence(agent, location) if new else Presence()
+        presence = read_presence(agent, location, checkpoint) if new else Presence()
         for site in sorted(new):
             if decided := _gap_of_new_site(presence, site, since):
                 rows = pa.Table.from_batches([row_of(one) for one in decided])
                 lease.append(location, partial(_append, decisions, location.stream, rows))
-    decided_to = decisions.info(location.stream).head
     read = target.attributes.get("read", {})
     has_former_plan = target.attributes.get("outputs") == [
         one.uid for one in fragment.plan.insights
@@ -234,7 +236,8 @@ def _start_merge(
             and read[source.stream] <= each.stop
         },
         since=since if covered else 0,
-        decided=decided_to,
+        decided=stream.head,
+        checkpoint=checkpoint,
     )
     return library.run_merge(fragment, resumption, start, lease, _for_new_query(access))
 
