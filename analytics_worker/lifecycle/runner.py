@@ -75,6 +75,7 @@ class FragmentRunner:
         self._agent = agent
         self._slot = slot
         self._target = TargetWriter(agent)
+        self._sources = SourceChanges(agent, self._target)
         self._sites = SiteCheck(agent)
         self._corrector = Corrector(library, agent)
         self._silence = SilenceMonitor(agent)
@@ -256,6 +257,9 @@ class FragmentRunner:
                 if self._is_accepted(self._progress.candidate):
                     self._abandon_at = time.monotonic() + self._outdated_patience_s
                 self._progress = replace(self._progress, accepted=command)
+                active = self._progress.active
+                if active is not None and self._is_accepted(active):
+                    self._sources.reopen(active.frontier)
                 if self._progress.state is RunnerState.FENCED:
                     waiting = replace(self._progress, state=RunnerState.WAITING)
                     self._progress = waiting.without_error()
@@ -317,6 +321,7 @@ class FragmentRunner:
         if candidate is not None and not self._is_accepted(candidate):
             self._end_if_obsolete(candidate)
         progress = self._progress
+        self._sources.settle(progress)
         if self._is_accepted(progress.active):
             self._slot.end_wait(self)
         elif progress.candidate is None:
@@ -424,24 +429,18 @@ class FragmentRunner:
         epochs = self._target.leases.claim(fragment)
         former = self._progress.active
         frontier = self._progress.frontier if former is None else former.frontier
-        until = frontier + fragment.grain_ms
-        changes = None
-        if isinstance(fragment, Merge):
-            decisions_epoch = epochs[fragment.decisions.stream]
-            changes = SourceChanges(self._agent, fragment, until, decisions_epoch)
-            changes.record_removed()
-            if former is not None:
-                changes.record_joined(former.fragment)
+        self._sources.begin(fragment, frontier + fragment.grain_ms)
         if not isinstance(fragment, Partial):
             epoch = epochs[fragment.target.stream]
             access = state_access_of(self._agent, fragment, candidate.lease)
-            attributes = self._corrector.begin(fragment, epoch, candidate.decided, access)
+            decisions = epochs[fragment.decisions.stream] if isinstance(fragment, Merge) else 0
+            decided = candidate.decided
+            attributes = self._corrector.begin(fragment, epoch, decided, access, decisions)
             self._target.advance(fragment, attributes | describe_insights(fragment))
-        if changes is not None:
-            changes.forget_removed()
         self._keep_queries(candidate, None)
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
         log.info("query_running", fragment=fragment.id, frontier=candidate.frontier)
+        self._sources.settle(self._progress)
 
     def _advance(self, active: EngineQuery) -> None:
         frontier = active.frontier

@@ -1,95 +1,137 @@
 """Records, among the decisions of a merge, the changes of its sources at a handover."""
 
-from dataclasses import dataclass
+from collections.abc import Set
 
 import pyarrow as pa
 
-from analytics.plan.fragments import Fragment, Merge
+from analytics.plan.fragments import Fragment, Merge, Whole
+from analytics_worker.lifecycle.runner_state import RunnerProgress
+from analytics_worker.lifecycle.target_writer import TargetWriter, describe_insights
 from analytics_worker.merge.decisions import (
     Forgotten,
-    Joined,
     Left,
+    Presence,
     SiteDecision,
-    SiteGap,
     read_presence,
     row_of,
 )
 from mistbow.client.agent import AgentClient
-from mistbow.clock import system_clock
-
-_MAX_HANDOVER_MS = 5000
-"""The time (ms) within which a handover usually stops the query of the former fragment."""
 
 
-@dataclass(frozen=True, slots=True)
 class SourceChanges:
-    """The changes of the sources with which ``merge`` takes over.
+    """Records the changes of the sources of one runner's merges.
 
-    ``until``: the time (ms) up to which the query of the former fragment has written results.
-    ``epoch``: the epoch for the decisions of ``merge``.
+    A change begins before the handover to another fragment. It is settled when the query of the
+    former fragment has stopped.
     """
 
-    agent: AgentClient
-    merge: Merge
-    until: int
-    epoch: int
+    def __init__(self, agent: AgentClient, target: TargetWriter) -> None:
+        self._agent = agent
+        self._target = target
+        self._until: int | None = None
 
-    def record_removed(self) -> None:
+    def begin(self, fragment: Fragment, until: int) -> None:
+        """Begin the change to the sources of ``fragment``, and record which sites change.
+
+        ``until``: the time (ms) up to which the query of the former fragment has written results.
+        Call this method before the target describes ``fragment``, and before ``fragment`` is
+        corrected.
+        """
+        self._until = until
+        if isinstance(fragment, Merge):
+            target = self._agent.at(fragment.target.site).info(fragment.target.stream)
+            former_sites = set(target.attributes.get("sites", ()))
+            self._record_removed(fragment, former_sites, until)
+            if former_sites:
+                self._record_new(fragment, former_sites, until)
+
+    def reopen(self, until: int) -> None:
+        """Let the next call of ``settle`` forget sites, although no other fragment takes over.
+
+        A query that read these sites has begun, but its fragment is no longer needed. ``until``: as
+        in ``begin``.
+        """
+        self._until = until
+
+    def settle(self, progress: RunnerProgress) -> None:
+        """Let the active query decide about its sites, and forget all other sites.
+
+        Does nothing if another query of the runner runs, or if no change has begun since the last
+        call that succeeded. A site that joins while the former query writes results, but does not
+        read the site, would never be included in these results.
+        """
+        active, until = progress.active, self._until
+        if active is None or progress.candidate is not None or until is None:
+            return
+        fragment = active.fragment
+        if isinstance(fragment, Whole | Merge):
+            decides = {"decides": fragment.fingerprint}
+            self._target.advance(fragment, describe_insights(fragment) | decides)
+        if isinstance(fragment, Merge):
+            self._forget_others(fragment, until)
+        self._until = None
+
+    def _record_removed(self, merge: Merge, former_sites: Set[str], until: int) -> None:
         """Record that results up to ``until`` include former sources that ``merge`` lacks.
 
         The gap of such a site has no tick. It marks the last result with points of the site, also
-        for the ticks in earlier gaps of the site, since these were corrected. Call this method
-        before the target describes ``merge``, and before ``merge`` is corrected.
+        for the ticks in earlier gaps of the site, since these were corrected. An open gap is marked
+        in the same way, and stays open: the query of the former fragment still runs.
         """
-        target = self.agent.at(self.merge.target.site).info(self.merge.target.stream)
-        removed = set(target.attributes.get("sites", ())) - _sites_of(self.merge)
-        gaps = self._last_gaps() if removed else {}
-        for site in sorted(removed):
-            gap = gaps.get(site)
-            if gap is None or (gap.until is not None and gap.until < self.until):
-                self._append((self.until, site, Left()), (self.until, site, Forgotten()))
-            elif gap.until is not None and not gap.is_removed:
+        removed_sites = former_sites - _sites_of(merge)
+        presence = read_presence(self._agent, merge.decisions) if removed_sites else Presence()
+        for site in sorted(removed_sites):
+            gap = presence.last_gaps.get(site)
+            if gap is None or (gap.until is not None and gap.until < until):
+                self._append(merge, (until, site, Left()), (until, site, Forgotten()))
+            elif gap.until is None:
+                if presence.removed_after(site) != gap.after:
+                    # The first row counts only if the site joins at this moment.
+                    removed = (gap.after, site, Left()), (gap.after, site, Forgotten())
+                    self._append(merge, *removed, (gap.after, site, Left(gap.named_after)))
+            elif not gap.is_removed:
                 # The results in a gap that ends later lack the site, as do those in an open gap.
-                self._append((gap.after, site, Left()), (gap.until, site, Forgotten()))
+                self._append(merge, (gap.after, site, Left()), (gap.until, site, Forgotten()))
 
-    def forget_removed(self) -> None:
+    def _record_new(self, merge: Merge, former_sites: Set[str], until: int) -> None:
+        """Record that results up to ``until`` lack new sites that another worker has forgotten.
+
+        The start of the query has recorded this too. Another fragment without these sites can take
+        over in the meantime, on the former worker.
+        """
+        new_sites = _sites_of(merge) - former_sites
+        presence = read_presence(self._agent, merge.decisions) if new_sites else Presence()
+        for site in sorted(new_sites):
+            gap = presence.last_gaps.get(site)
+            if gap is not None and gap.is_removed:
+                self._append(merge, (presence.removed_after(site), site, Left(until)))
+
+    def _forget_others(self, merge: Merge, until: int) -> None:
         """Record that sites which ``merge`` does not read are not missing after ``until``.
 
-        Call this method when the query of the former fragment no longer decides: it would wait for
-        these sites, and decide again that they leave.
+        A site may have left after its removal, if a query that read the site began, but did not
+        take over. Nevertheless, results lack the site since its removal.
         """
-        for gap in read_presence(self.agent, self.merge.decisions).open_gaps():
-            if gap.site not in _sites_of(self.merge):
-                self._append((self.until, gap.site, Forgotten()))
+        presence = read_presence(self._agent, merge.decisions)
+        for site, gap in presence.last_gaps.items():
+            if site in _sites_of(merge) or gap.is_removed:
+                continue
+            decided: list[tuple[int, str, Left | Forgotten]] = []
+            if gap.until is None:
+                decided.append((until, site, Forgotten()))
+            removed_after = presence.removed_after(site)
+            if removed_after < gap.after:
+                decided += [(removed_after, site, Left()), (removed_after, site, Forgotten())]
+            if decided:
+                self._append(merge, *decided)
 
-    def record_joined(self, former: Fragment) -> None:
-        """Record that sites which ``merge`` reads, but ``former`` does not, were missing up to the
-        end of the handover.
-
-        During the handover, the queries of both fragments write results. Readers use the row that
-        was written first, even if the query of ``former`` wrote the row without these sites. Call
-        this method before the target describes ``merge``: the handover is repeated if the site with
-        the decisions does not answer.
-        """
-        grain = self.merge.grain_ms
-        # The query of ``former`` may go on up to the clock until it is stopped.
-        until = max(self.until, (system_clock() + _MAX_HANDOVER_MS) // grain * grain)
-        new = _sites_of(self.merge) - _sites_of(former)
-        gaps = self._last_gaps() if new else {}
-        for site in sorted(new):
-            gap = gaps.get(site)
-            if gap is not None and gap.until is not None and gap.until < until:
-                self._append((gap.until, site, Left()), (until, site, Joined()))
-
-    def _last_gaps(self) -> dict[str, SiteGap]:
-        return read_presence(self.agent, self.merge.decisions).last_gaps
-
-    def _append(self, *decided: tuple[int, str, Left | Joined | Forgotten]) -> None:
+    def _append(self, merge: Merge, *decided: tuple[int, str, Left | Forgotten]) -> None:
         """Append decisions at once: a site that leaves here never stays away."""
+        location = merge.decisions
+        epoch = self._target.leases.claim(merge)[location.stream]
         rows = pa.Table.from_batches([row_of(SiteDecision(*each)) for each in decided])
-        decisions = self.agent.at(self.merge.decisions.site)
-        decisions.append(self.merge.decisions.stream, rows, epoch=self.epoch)
+        self._agent.at(location.site).append(location.stream, rows, epoch=epoch)
 
 
-def _sites_of(fragment: Fragment) -> set[str]:
-    return {location.data_site for location in fragment.sources}
+def _sites_of(merge: Merge) -> set[str]:
+    return {location.data_site for location in merge.sources}

@@ -13,7 +13,15 @@ from analytics.plan.feeds import TIME, Feed
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
 from analytics.plan.nodes import fingerprint
 from analytics.plan.resumption import resume
-from analytics_worker.merge.decisions import Left, Presence, SiteDecision, read_presence, row_of
+from analytics_worker.merge.decisions import (
+    Joined,
+    Left,
+    Presence,
+    SiteDecision,
+    checkpoint_of,
+    read_presence,
+    row_of,
+)
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.stateful.accumulators import accumulators_of
@@ -188,17 +196,19 @@ def _start_merge(
     since = max(target.frontier, 0)
     resumption = resume(fragment.plan, since, covered)
     location, decisions = fragment.decisions, agent.at(fragment.decisions.site)
+    stream = decisions.info(location.stream)
+    checkpoint = checkpoint_of(stream.attributes)
     if covered:
         # The stored results lack the sites that were not among the sources then. The results up to
         # the removal of a site that is a source again include the site. Gaps since the removal are
         # those of queries that began with the site, but have not taken over.
         sites = {source.data_site for source in fragment.sources}
         new = sites.difference(target.attributes.get("sites", ()))
-        presence = read_presence(agent, location) if new else Presence()
+        presence = read_presence(agent, location, checkpoint) if new else Presence()
         for site in sorted(new):
-            rows = row_of(SiteDecision(presence.removed_after(site), site, Left(since)))
-            lease.append(location, partial(_append, decisions, location.stream, rows))
-    decided_to = decisions.info(location.stream).head
+            if decided := _gap_of_new_site(presence, site, since):
+                rows = pa.Table.from_batches([row_of(one) for one in decided])
+                lease.append(location, partial(_append, decisions, location.stream, rows))
     read = target.attributes.get("read", {})
     has_former_plan = target.attributes.get("outputs") == [
         one.uid for one in fragment.plan.insights
@@ -226,12 +236,26 @@ def _start_merge(
             and read[source.stream] <= each.stop
         },
         since=since if covered else 0,
-        decided=decided_to,
+        decided=stream.head,
+        checkpoint=checkpoint,
     )
     return library.run_merge(fragment, resumption, start, lease, _for_new_query(access))
 
 
-def _append(site: AgentClient, stream: str, rows: pa.RecordBatch, epoch: int) -> None:
+def _gap_of_new_site(presence: Presence, site: str, since: int) -> list[SiteDecision]:
+    """Return the decisions after which the open gap of a new site begins at its removal.
+
+    ``since``: the time (ms) after which results name the site as missing.
+    """
+    gap, removed_after = presence.open_gap(site), presence.removed_after(site)
+    if gap is not None and gap.after <= removed_after:
+        return []
+    left = SiteDecision(removed_after, site, Left(since))
+    # The site may have joined, and left again, a query that has not taken over.
+    return [left] if gap is None else [SiteDecision(gap.after, site, Joined()), left]
+
+
+def _append(site: AgentClient, stream: str, rows: pa.Table, epoch: int) -> None:
     site.append(stream, rows, epoch=epoch)
 
 

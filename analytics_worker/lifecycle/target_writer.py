@@ -74,5 +74,4 @@ def describe_insights(fragment: Whole | Merge) -> dict[str, Any]:
     return {
         "outputs": [insight.uid for insight in fragment.plan.insights],
         "sites": [location.data_site for location in fragment.sources],
-        "decides": fragment.fingerprint,
     }

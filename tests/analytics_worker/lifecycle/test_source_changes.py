@@ -13,10 +13,16 @@ from analytics.plan.expressions import Measure, Source
 from analytics.plan.fragments import Merge, StreamLocation
 from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics_worker.late_data.last_gaps import read_last_gaps
-from analytics_worker.lifecycle import source_changes
 from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.start_slot import StartSlot
-from analytics_worker.merge.decisions import Joined, Left, SiteDecision, read_presence, row_of
+from analytics_worker.merge.decisions import (
+    Forgotten,
+    Joined,
+    Left,
+    SiteDecision,
+    read_presence,
+    row_of,
+)
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.streaming_library import MergeStart, QueryFailure, StreamingLibrary
 from mistbow.client.agent import AgentClient
@@ -44,16 +50,29 @@ class MergeLibrary(FakeLibrary):
 
 
 class FailingClient(AgentClient):
-    """A client of an agent whose first append of several rows at once fails."""
+    """A client of an agent that raises the error ``failures`` once.
+
+    The error replaces the next append of several rows, or the next change of the attribute
+    ``decides``.
+    """
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
-        self.failures = [UnavailableError("the stream is not writable")]
+        self.failures: list[UnavailableError] = []
 
-    def append(self, stream: str, rows: Any, **named: Any) -> Any:
-        if rows.num_rows > 1 and self.failures:
+    def append(self, name: str, rows: Any, **named: Any) -> Any:
+        if rows.num_rows > 1:
+            self._fail()
+        return super().append(name, rows, **named)
+
+    def advance(self, name: str, epoch: int | None = None, **named: Any) -> Any:
+        if "decides" in (named.get("attributes") or {}):
+            self._fail()
+        return super().advance(name, epoch, **named)
+
+    def _fail(self) -> None:
+        if self.failures:
             raise self.failures.pop()
-        return super().append(stream, rows, **named)
 
 
 @dataclass
@@ -114,6 +133,11 @@ def merge_of(group: str, *sites: str) -> Merge:
     )
 
 
+def gaps_of(agent: AgentClient, merge: Merge) -> list[tuple[int, int | None]]:
+    """Return (begin, end) of the gaps of a merge's sites, in ms."""
+    return [(gap.after, gap.until) for gap in read_presence(agent, merge.decisions).gaps]
+
+
 def store_panes(agent: AgentClient, merge: Merge, rows: int) -> None:
     """Create the streams of a merge's panes with a number of rows."""
     for source in merge.sources:
@@ -141,24 +165,79 @@ def test_results_up_to_the_removal_of_a_present_site_include_the_site(agent: Age
         assert agent.read(one.decisions.stream).table.num_rows == rows, "it is recorded once"
 
 
-@pytest.mark.parametrize(("now", "until"), [(90_000, 101_000), (103_500, 108_000)])
-def test_gap_of_a_new_site_up_to_the_end_of_the_handover_is_recorded_although_an_append_fails(
-    agent: AgentClient, monkeypatch: pytest.MonkeyPatch, now: int, until: int
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_query_with_a_new_site_decides_once_the_former_query_has_stopped(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch, *, is_failing: bool
 ) -> None:
-    monkeypatch.setattr(source_changes, "system_clock", lambda: now)
-    group = f"new-{now}"
+    group = f"new-{int(is_failing)}"
     one, both = merge_of(group, "a"), merge_of(group, "a", "b")
     client = FailingClient(agent.url)
+    stop, deciding = FakeQuery.stop, []
+
+    def observed_stop(query: FakeQuery) -> None:
+        deciding.append(agent.info(query.fragment.target.stream).attributes["decides"])
+        stop(query)
+        if is_failing:
+            client.failures.append(UnavailableError("the target does not answer"))
+
     with running(client, one) as merge:
+        merge.take_over(1, 100_000)
+        monkeypatch.setattr(FakeQuery, "stop", observed_stop)
+        merge.runner.accept(both)
+        merge.take_over(2, 102_000)
+        # While the former query writes results, the site must not join.
+        assert deciding == [one.fingerprint]
+        eventually(
+            lambda: agent.info(both.target.stream).attributes["decides"] == both.fingerprint,
+            what="the new query decides",
+        )
+        assert not client.failures, "the request has failed once"
+        monkeypatch.undo()
+    client.close()
+
+
+def test_removal_of_a_site_is_recorded_once_although_an_append_fails(agent: AgentClient) -> None:
+    both, one = merge_of("failing", "a", "b"), merge_of("failing", "a")
+    client = FailingClient(agent.url)
+    with running(client, both) as merge:
+        merge.take_over(1, 100_000)
+        merge.decide(SiteDecision(95_000, "b", Left()))
+        client.failures.append(UnavailableError("the stream is not writable"))
+        merge.runner.accept(one)
+        merge.take_over(2, 102_000)
+        assert not client.failures, "one append has failed"
+        assert gaps_of(agent, one) == [(95_000, 95_000), (95_000, 101_000)]
+    client.close()
+
+
+def test_gap_of_a_new_site_that_another_worker_has_forgotten_begins_again(
+    agent: AgentClient,
+) -> None:
+    one, both = merge_of("elsewhere", "a"), merge_of("elsewhere", "a", "b")
+    with running(agent, one) as merge:
+        merge.take_over(1, 100_000)
+    with running(agent, both) as merge:
+        merge.has_queries(1)
+        # Meanwhile, a query without the site takes over on the other worker.
+        merge.decide(SiteDecision(100_500, "b", Forgotten()))
+        merge.take_over(1, 102_000)
+        assert gaps_of(agent, both) == [(0, 100_500), (0, None)]
+
+
+def test_site_of_a_query_that_is_no_longer_needed_is_forgotten(agent: AgentClient) -> None:
+    one, both = merge_of("unneeded", "a"), merge_of("unneeded", "a", "b")
+    with running(agent, one) as merge:
         merge.take_over(1, 100_000)
         merge.runner.accept(both)
         merge.has_queries(2)
-        merge.decide(SiteDecision(100_500, "b", Joined()))
-        merge.take_over(2, 102_000)
-        assert not client.failures, "one append has failed"
-        gaps = read_presence(agent, both.decisions).gaps
-        assert [(gap.after, gap.until) for gap in gaps] == [(0, 100_500), (100_500, until)]
-    client.close()
+        assert gaps_of(agent, one) == [(0, None)]
+        merge.runner.accept(one)
+        eventually(lambda: gaps_of(agent, one) == [(0, 100_000)], what="the site is forgotten")
+        assert read_presence(agent, one.decisions).removed_after("b") == 0
+        merge.runner.accept(both)
+        merge.has_queries(3)
+        assert gaps_of(agent, one)[-1] == (0, None)
+        assert [query.stopped for query in merge.library.queries] == [False, True, False]
 
 
 def test_results_up_to_the_removal_include_a_site_that_is_a_source_again(
@@ -204,9 +283,54 @@ def test_gap_of_a_new_site_begins_at_its_removal_although_a_query_did_not_take_o
             merge.decide(left, SiteDecision(joined_at, "b", Joined()))
         merge.library.queries[-1].failure = QueryFailure("the query has ended")
         merge.has_queries(3)
-        gaps = read_presence(agent, both.decisions).gaps
-        expected = [(0, 100_200), (100_400, 100_500), (0, None)]
-        assert [(gap.after, gap.until) for gap in gaps] == expected
+        assert gaps_of(agent, both) == [(0, 100_200), (100_400, 100_500), (0, None)]
+
+
+def test_gap_of_a_new_site_begins_at_its_removal_although_it_left_a_query_that_did_not_take_over(
+    agent: AgentClient,
+) -> None:
+    one, both = merge_of("left", "a"), merge_of("left", "a", "b")
+    with running(agent, one) as merge:
+        merge.take_over(1, 100_000)
+        merge.runner.accept(both)
+        merge.has_queries(2)
+        joined = SiteDecision(100_500, "b", Joined())
+        merge.decide(joined, SiteDecision(100_600, "b", Left()))
+        for number in (3, 4):
+            merge.library.queries[-1].failure = QueryFailure("the query has ended")
+            merge.has_queries(number)
+            # The second restart records nothing again.
+            assert gaps_of(agent, both) == [(0, 100_500), (100_600, 100_600), (0, None)]
+            assert agent.read(both.decisions.stream).table.num_rows == 5
+
+
+@pytest.mark.parametrize("has_joined_again", [False, True])
+def test_results_lack_a_site_since_its_removal_although_it_left_a_query_that_did_not_take_over(
+    agent: AgentClient, *, has_joined_again: bool
+) -> None:
+    group = f"since-{int(has_joined_again)}"
+    both, one = merge_of(group, "a", "b"), merge_of(group, "a")
+    with running(agent, both) as merge:
+        merge.take_over(1, 100_000)
+        merge.runner.accept(one)
+        merge.take_over(2, 102_000)
+        former = merge.library.queries[-1]
+        merge.runner.accept(both)
+        merge.has_queries(3)
+        merge.decide(SiteDecision(103_000, "b", Joined()), SiteDecision(104_000, "b", Left()))
+        if has_joined_again:
+            merge.decide(SiteDecision(105_000, "b", Joined()))
+        former.failure = QueryFailure("the query has ended")
+        merge.runner.accept(one)
+        merge.take_over(4, 106_000)
+        presence = read_presence(agent, one.decisions)
+        assert presence.open_gaps() == []
+        assert presence.removed_after("b") == 101_000
+        gaps = read_last_gaps(agent, one)
+        assert [gaps.removed(tick) for tick in (101_000, 103_500)] == [{"b"}, set()]
+        merge.runner.accept(both)
+        merge.has_queries(5)
+        assert gaps_of(agent, both)[-1] == (101_000, None)
 
 
 def test_late_panes_are_recorded_again_only_for_another_plan(
