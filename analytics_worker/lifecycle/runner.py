@@ -19,7 +19,7 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation
-from analytics.plan.status import FragmentState, FragmentStatus
+from analytics.plan.status import FragmentStatus
 from analytics_worker.evaluate.operator_failures import describe_failures
 from analytics_worker.late_data.corrector import Corrector
 from analytics_worker.lifecycle.query_stops import QueryStops
@@ -60,9 +60,6 @@ _MIN_CORRECTION_PAUSE_S = 1.0
 _MAX_CORRECTION_PAUSE_S = 10.0
 _MAX_CORRECTION_WAIT_S = 30.0
 """The time (s) after its last correction for which a fragment lets starts of queries go first."""
-
-_FAILURES_REPORTED = 3
-"""The number of consecutive failures after which a fragment is reported as failed."""
 
 
 class FragmentRunner:
@@ -168,7 +165,7 @@ class FragmentRunner:
         return FragmentStatus(
             id=fragment.id,
             fingerprint=fragment.fingerprint,
-            state=self._reported_state(progress),
+            state=progress.reported_state(self._accepted, is_shed=load.shed_since is not None),
             active=None if active is None else active.fragment.fingerprint,
             frontier=progress.frontier,
             error=progress.error,
@@ -192,16 +189,6 @@ class FragmentRunner:
             corrected_until=self._corrector.corrected_until,
             searched_until=self._corrector.searched_until,
         )
-
-    def _reported_state(self, progress: RunnerProgress) -> FragmentState:
-        # A version that was accepted after the fence is not fenced.
-        if progress.state is RunnerState.FENCED and progress.accepted is self._accepted:
-            return "fenced"
-        if progress.failures >= _FAILURES_REPORTED:
-            return "failed"
-        if self._load.shed_since is not None:
-            return "shed"
-        return "starting" if progress.active is None else "running"
 
     def _correct(self) -> float:
         """Correct the results at complete ticks; return the pause (s) until the next correction."""
@@ -441,7 +428,11 @@ class FragmentRunner:
             changes.forget_removed()
         self._keep_queries(candidate, None)
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
-        log.info("query_running", fragment=fragment.id, frontier=candidate.frontier)
+        counts = candidate.counts
+        log.info(
+            "query_running", fragment=fragment.id, frontier=candidate.frontier,
+            batches=counts.batches, spent_ms=dict(counts.spent_ms),
+        )  # fmt: skip
 
     def _advance(self, active: EngineQuery) -> None:
         frontier = active.frontier

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from analytics.plan.fragments import Fragment
+from analytics.plan.status import FragmentState
 from analytics_worker.streaming_library import Counts, EngineQuery
 
 
@@ -45,6 +46,9 @@ _SHORT_PAUSES_MS = 60_000
 A site that restarts answers within this time. For a long outage, the requests of many fragments
 would cost more than they gain.
 """
+
+_FAILURES_REPORTED = 3
+"""The number of consecutive failures after which a fragment is reported as failed."""
 
 
 class RunnerState(Enum):
@@ -166,6 +170,17 @@ class RunnerProgress:
             is_short = now - since < _SHORT_PAUSES_MS
             return progress, _SHORT_PAUSE_S if is_short else _RETRY_PAUSES_S[-1]
         return progress, _RETRY_PAUSES_S[min(progress.failed_queries, len(_RETRY_PAUSES_S)) - 1]
+
+    def reported_state(self, accepted: Accept, *, is_shed: bool) -> FragmentState:
+        """Return the state that the worker reports; ``accepted``: the newest accepted version."""
+        # A version that was accepted after the fence is not fenced.
+        if self.state is RunnerState.FENCED and self.accepted is accepted:
+            return "fenced"
+        if self.failures >= _FAILURES_REPORTED:
+            return "failed"
+        if is_shed:
+            return "shed"
+        return "starting" if self.active is None else "running"
 
     @property
     def queries(self) -> list[EngineQuery]:
