@@ -68,13 +68,15 @@ class DesiredFragments:
     fragments that continue in any version, since former merges read former versions. ``moving``:
     the ids of the fragments that other workers should run, but do not run yet. This worker neither
     stops nor restarts a moving fragment, until the other worker takes over. ``checked``: fragment
-    id -> the share of its points whose quality is checked.
+    id -> the share of its points whose quality is checked. ``orphaned``: the ids of fragments whose
+    last worker is dead, and that no worker writes yet.
     """
 
     fragments: Mapping[str, Fragment] = field(default_factory=dict)
     retained: frozenset[PartialOwner] = frozenset()
     moving: frozenset[str] = frozenset()
     checked: Mapping[str, float] = field(default_factory=dict)
+    orphaned: frozenset[str] = frozenset()
 
     def missing(self, observed: Mapping[str, FragmentStatus]) -> list[Fragment]:
         """Return the desired fragments that the worker lacks: missing, outdated or fenced ones."""
@@ -148,6 +150,8 @@ class WorkerReconciler:
         """Fragment id -> the meter of the fragment's demand."""
         self._ordered_checks: Mapping[str, float] | None = None
         """The shares of checked points in the last order; None: it was of a former enabler."""
+        self._ordered_orphans: frozenset[str] = frozenset()
+        """The present orphaned fragments that the last orders contained."""
         self._client = client
         self._domain = domain
         self._lease = lease
@@ -312,7 +316,9 @@ class WorkerReconciler:
         checked = self._ordered_checks
         if checked is None:
             checked = {id: each.checked for id, each in self.observed.items() if each.checked}
-        if not missing and not stopped and desired.checked == checked:
+        self._ordered_orphans &= desired.orphaned
+        is_current = desired.checked == checked and desired.orphaned == self._ordered_orphans
+        if not missing and not stopped and is_current:
             self.rival_lease = None
             return
         order = order_of(
@@ -323,6 +329,7 @@ class WorkerReconciler:
             desired.checked,
             # A restarted enabler has another lease, so the numbers of one lease increase.
             number=time.monotonic_ns(),
+            orphaned=desired.orphaned,
         )
         try:
             answer = await self._client.obey(self._domain, order)
@@ -330,7 +337,7 @@ class WorkerReconciler:
             self.rival_lease = lease_from(error.details, self._clock() // 1000)
             raise
         self.rival_lease = None
-        self._ordered_checks = desired.checked
+        self._ordered_checks, self._ordered_orphans = desired.checked, desired.orphaned
         self.observed = {status.id: status for status in answer.fragments}
         self._log_changes(missing, stopped)
         if answer.refused:

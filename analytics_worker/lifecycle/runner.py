@@ -84,6 +84,7 @@ class FragmentRunner:
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
         self._abandon_at = 0.0
         self._trial = Trial(0, 0.0)
+        self._is_orphan = False
         self._stops = QueryStops(library)
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"run-{fragment.id}", daemon=True)
@@ -110,6 +111,10 @@ class FragmentRunner:
         self._accepted = Accept(fragment)
         self._commands.put(self._accepted)
         self._commands.put(Observe())
+
+    def note_orphan(self) -> None:
+        """Let the first query claim its streams at once, for the former worker is dead."""
+        self._is_orphan = self._progress.active is None
 
     def set_load(self, load: LoadStatus) -> None:
         """Set the load status; shed or resume the fragment accordingly."""
@@ -384,8 +389,11 @@ class FragmentRunner:
         return query
 
     def _may_claim(self, candidate: EngineQuery) -> bool:
-        """Return whether a query without epochs has caught up, or cannot continue without them."""
-        if candidate.lease.is_requested:
+        """Return whether a query without epochs has caught up, or cannot continue without them.
+
+        If the former worker is dead, no other query writes meanwhile.
+        """
+        if self._is_orphan or candidate.lease.is_requested:
             return True
         if not self._progress.has_caught_up(candidate):
             return False
@@ -399,6 +407,7 @@ class FragmentRunner:
             self._let_decide(fragment)
         self._read_frontier(fragment)
         lease.grant(epochs)
+        self._is_orphan = False
         log.info("streams_claimed", fragment=fragment.id, frontier=self._progress.frontier)
 
     def _read_frontier(self, fragment: Fragment) -> None:

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from urllib.parse import quote
@@ -208,6 +208,7 @@ class AnalyticsWorker:
                     refused[fragment_id] = ". ".join(filter(None, (error.message, error.hint)))
                     if isinstance(error, CapacityError):
                         without_capacity.add(fragment_id)
+            self._note_orphans(domain, order.orphaned)
             self._quality.set_shares(order.fragments, order.checked)
             running = [each.id for each in self.list() if each.domain == domain]
             surplus_ids = surplus(running, order.fragments, order.retained, order.moving)
@@ -234,6 +235,12 @@ class AnalyticsWorker:
         if status is None or status.fingerprint != fragment.fingerprint or status.state == "fenced":
             self.run(fragment)
             self._domains.assign(fragment_id, domain)
+
+    def _note_orphans(self, domain: str, orphaned: Collection[str]) -> None:
+        for fragment_id in orphaned:
+            runner = self._runners.get(fragment_id)
+            if runner is not None and self._domains.of(fragment_id) == domain:
+                runner.note_orphan()
 
     def _take(self, fragment_id: str) -> FragmentRunner | None:
         """Remove the runner of a fragment, and return it; None: it was removed before."""

@@ -75,24 +75,27 @@ class ScriptedWorker(AsyncWorkerClient):
         super().__init__("http://127.0.0.1:1", attempts=1)
         self.error = error
         self.calls = 0
+        self.statuses: list[FragmentStatus] = []
+        self.orders: list[Order] = []
         self.lease: Lease | None = None
         """The lease of another enabler, which the worker obeys; None: it obeys every order."""
 
     async def list(self) -> list[FragmentStatus]:
-        """Return no fragments, or raise the error."""
+        """Return the statuses, or raise the error."""
         self.calls += 1
         if isinstance(self.error, StartingError):
             raise self.error
         if self.error is not None:
             raise UnavailableError("the worker does not answer") from self.error
-        return []
+        return self.statuses
 
     async def obey(self, domain: str, order: Order) -> OrderAnswer:
         """Run nothing, or refuse an order under a lesser lease."""
         self.calls += 1
         if self.lease is not None:
             raise FencedError("outdated", details=msgspec.to_builtins(self.lease))
-        return OrderAnswer(fragments=[])
+        self.orders.append(order)
+        return OrderAnswer(fragments=self.statuses)
 
 
 class ManualSeconds:
@@ -197,6 +200,19 @@ async def test_lease_that_the_worker_obeys_is_known_while_it_refuses_orders() ->
         client.lease = None
         await wait_for_calls(client, 4)
         assert reconciler.rival_lease is None
+
+
+@pytest.mark.integration  # it waits for repeated calls
+async def test_worker_receives_one_order_when_a_fragment_that_it_runs_is_orphaned() -> None:
+    client = ScriptedWorker(None)
+    client.statuses = [msgspec.structs.replace(RUNNING, domain=DEFAULT_DOMAIN)]
+    async with reconciler_of(client, ManualSeconds()) as reconciler:
+        for orphaned, orders in ((set(), 0), ({FRAGMENT.id}, 1), (set(), 1), ({FRAGMENT.id}, 2)):
+            desired = DesiredFragments({FRAGMENT.id: FRAGMENT}, orphaned=frozenset(orphaned))
+            reconciler.set_desired(desired)
+            await wait_for_calls(client, 3)
+            assert len(client.orders) == orders
+        assert {each.orphaned for each in client.orders} == {frozenset({FRAGMENT.id})}
 
 
 @pytest.mark.integration  # it starts reconcilers, which call the worker
