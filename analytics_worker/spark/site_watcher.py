@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from analytics.plan.fragments import StreamLocation
 from analytics_worker.agent_clients import agent_client
@@ -66,13 +66,26 @@ class SiteWatcher:
             for location in options.sources
         }
 
+    def first_progress(self, wait_s: float, promise: int) -> dict[str, SiteProgress]:
+        """Return the progress as ``progress`` does, before anything is known about the sites.
+
+        Does not wait for sites that have left, or that did not answer when the query started.
+        """
+        self._read_decisions()
+        ignored = {*self.absent(promise), *self._options.unsought}
+        return self._await_progress(wait_s, promise, ignored)
+
     def progress(self, wait_s: float, promise: int) -> dict[str, SiteProgress]:
         """Return a dict: site -> the progress of the site's panes.
 
         Waits until all present sites have reached the promised tick (ms), at most for ``wait_s``.
         Raises the error of a site whose stream cannot be read.
         """
-        absent = self.absent(promise)
+        return self._await_progress(wait_s, promise, self.absent(promise))
+
+    def _await_progress(
+        self, wait_s: float, promise: int, ignored: Collection[str]
+    ) -> dict[str, SiteProgress]:
         deadline = time.monotonic() + wait_s
         while True:
             progress = {site: one.progress for site, one in self._listeners.items()}
@@ -80,7 +93,7 @@ class SiteWatcher:
                 if listener.error is not None:
                     raise listener.error  # the query is started again, from an earlier position
             left = deadline - time.monotonic()
-            present = (one.frontier for site, one in progress.items() if site not in absent)
+            present = (one.frontier for site, one in progress.items() if site not in ignored)
             if left <= 0 or min(present, default=-1) >= promise:
                 return progress
             self._changed.wait(left)

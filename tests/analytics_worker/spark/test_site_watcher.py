@@ -1,7 +1,7 @@
 """The watcher of a merge's sites while the site with the decisions does not answer."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -193,4 +193,18 @@ def test_watcher_waits_for_present_sites_only(agent: FakeAgent, watcher: SiteWat
     watcher.frontier(BEHIND, PROMISE)
     began = time.monotonic()
     assert watcher.progress(10.0, PROMISE) == BEHIND
+    assert time.monotonic() < began + 5.0
+
+
+@pytest.mark.parametrize(("has_left", "unsought"), [(True, ()), (False, ("b",))])
+def test_first_micro_batch_waits_neither_for_sites_that_have_left_nor_for_unreachable_sites(
+    agent: FakeAgent, watcher: SiteWatcher, has_left: bool, unsought: tuple[str, ...]
+) -> None:
+    if has_left:
+        agent.decisions = (SiteDecision(5000, "b", Left()),)
+    listeners = {site: SimpleNamespace(progress=one, error=None) for site, one in BEHIND.items()}
+    watcher._listeners = cast("Any", listeners)
+    watcher._options = replace(watcher._options, unsought=frozenset(unsought))
+    began = time.monotonic()
+    assert watcher.first_progress(10.0, PROMISE) == BEHIND
     assert time.monotonic() < began + 5.0
