@@ -363,7 +363,8 @@ class WorkerReconciler:
         self._contact = contact
         if contact in (_Contact.REFUSAL, _Contact.STARTING):
             self._refusals += 1
-        else:
+        elif contact is _Contact.ANSWER or self._refusals < MAX_REFUSALS:
+            # A dead worker that starts again may be too slow to answer at first.
             self._refusals = 0
         if contact is _Contact.ANSWER:
             self._has_answered = True

@@ -12,9 +12,11 @@ from analytics.plan.fragments import Fragment
 from analytics.plan.orders import Lease, Order, OrderAnswer
 from analytics.plan.status import FragmentStatus
 from analytics_enabler.execution.worker_reconcilers import (
+    MAX_REFUSALS,
     DesiredFragments,
     WorkerReconciler,
     WorkerReconcilers,
+    _Contact,
 )
 from analytics_enabler.fragments import WHOLE, whole
 from analytics_enabler.groups import Group
@@ -159,6 +161,23 @@ async def test_restarted_worker_is_dead_until_it_can_run_fragments() -> None:
         assert reconciler.liveness is Liveness.DEAD
         assert "does not run the fragments of the enabler" in str(reconciler.outage)
         assert "Spark is starting" in str(reconciler.outage)
+        client.error = None
+        await wait_for_calls(client, 2)
+        assert reconciler.liveness is Liveness.ALIVE
+
+
+@pytest.mark.integration  # it waits for repeated calls
+async def test_dead_worker_that_is_too_slow_to_answer_stays_dead() -> None:
+    client = ScriptedWorker(httpx.ReadTimeout("no answer"))
+    async with reconciler_of(client, ManualSeconds()) as reconciler:
+        for _ in range(MAX_REFUSALS):
+            reconciler._note_contact(_Contact.REFUSAL)
+            assert reconciler.liveness is Liveness.ALIVE
+            await wait_for_calls(client, 2)
+        for _ in range(MAX_REFUSALS):
+            reconciler._note_contact(_Contact.REFUSAL)
+        await wait_for_calls(client, 2)
+        assert reconciler.liveness is Liveness.DEAD
         client.error = None
         await wait_for_calls(client, 2)
         assert reconciler.liveness is Liveness.ALIVE
