@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
+import msgspec
+
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation
 from analytics.plan.status import FragmentStatus
 from analytics_worker.evaluate.operator_failures import describe_failures
@@ -164,29 +166,14 @@ class FragmentRunner:
 
     def status(self) -> FragmentStatus:
         """Return the status of the fragment."""
-        progress, load, fragment = self._progress, self._load, self.fragment
-        counts = sum((query.counts for query in progress.queries), start=progress.ended)
-        active = progress.active
-        return FragmentStatus(
-            id=fragment.id,
-            fingerprint=fragment.fingerprint,
-            state=progress.reported_state(self._accepted, is_shed=load.shed_since is not None),
-            active=None if active is None else active.fragment.fingerprint,
-            frontier=progress.frontier,
-            error=progress.error,
-            error_since=progress.error_since,
-            lag_ms=load.lag_ms,
-            lagging_since=load.lagging_since,
-            shed_since=load.shed_since,
-            queries=len(progress.queries),
-            batches=counts.batches,
-            rows_dropped=counts.rows_dropped,
+        accepted = self._accepted
+        return msgspec.structs.replace(
+            self._progress.status(accepted, self._load),
             rows_written=self._target.rows,
             bytes_written=self._target.bytes,
-            spent_ms=dict(counts.spent_ms),
-            cpu_s=counts.cpu_s,
-            rows_read=counts.rows_read,
-            operator_failures=describe_failures(fragment, self._library.operator_failures()),
+            operator_failures=describe_failures(
+                accepted.fragment, self._library.operator_failures()
+            ),
             silent=dict(self._silence.reasons),
             missing=self._corrector.missing_sites,
             correcting=dict(self._corrector.correcting),
@@ -436,6 +423,7 @@ class FragmentRunner:
         if changes is not None:
             changes.forget_removed()
         self._keep_queries(candidate, None)
+        self._slot.end_start(self)
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
         counts = candidate.counts
         log.info(
@@ -457,6 +445,7 @@ class FragmentRunner:
             failure.error, system_clock(), is_silence=is_silence
         )
         self._retry_at = time.monotonic() + pause_s
+        self._slot.end_start(self)
         fragment = self._progress.accepted.fragment
         if failure.is_fenced:
             # Another worker has taken over, which is the usual end of a fragment that has moved.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from analytics.plan.fragments import Fragment
-from analytics.plan.status import FragmentState
+from analytics.plan.status import FragmentState, FragmentStatus
 from analytics_worker.streaming_library import Counts, EngineQuery
 
 
@@ -171,8 +171,29 @@ class RunnerProgress:
             return progress, _SHORT_PAUSE_S if is_short else _RETRY_PAUSES_S[-1]
         return progress, _RETRY_PAUSES_S[min(progress.failed_queries, len(_RETRY_PAUSES_S)) - 1]
 
-    def reported_state(self, accepted: Accept, *, is_shed: bool) -> FragmentState:
-        """Return the state that the worker reports; ``accepted``: the newest accepted version."""
+    def status(self, accepted: Accept, load: LoadStatus) -> FragmentStatus:
+        """Return the status of the fragment; ``accepted``: the newest accepted version."""
+        counts = sum((query.counts for query in self.queries), start=self.ended)
+        return FragmentStatus(
+            id=accepted.fragment.id,
+            fingerprint=accepted.fragment.fingerprint,
+            state=self._reported_state(accepted, is_shed=load.shed_since is not None),
+            active=None if self.active is None else self.active.fragment.fingerprint,
+            frontier=self.frontier,
+            error=self.error,
+            error_since=self.error_since,
+            lag_ms=load.lag_ms,
+            lagging_since=load.lagging_since,
+            shed_since=load.shed_since,
+            queries=len(self.queries),
+            batches=counts.batches,
+            rows_dropped=counts.rows_dropped,
+            spent_ms=dict(counts.spent_ms),
+            cpu_s=counts.cpu_s,
+            rows_read=counts.rows_read,
+        )
+
+    def _reported_state(self, accepted: Accept, *, is_shed: bool) -> FragmentState:
         # A version that was accepted after the fence is not fenced.
         if self.state is RunnerState.FENCED and self.accepted is accepted:
             return "fenced"

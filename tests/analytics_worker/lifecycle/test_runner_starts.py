@@ -12,7 +12,7 @@ from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.silence import SilenceMonitor
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.query_lease import QueryLease
-from analytics_worker.streaming_library import StreamingLibrary
+from analytics_worker.streaming_library import QueryFailure, StreamingLibrary
 from mistbow.client.agent import AgentClient
 from tests.analytics_worker.lifecycle.fragments import whole
 from tests.analytics_worker.lifecycle.runner_scene import (
@@ -22,6 +22,7 @@ from tests.analytics_worker.lifecycle.runner_scene import (
     FakeQuery,
     running_scene,
 )
+from tests.support.conditions import eventually
 
 
 class Owner:
@@ -60,13 +61,31 @@ def test_corrections_only_search_for_late_data_while_a_query_of_the_worker_start
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     slot, done = StartSlot(lambda: True), _corrections(monkeypatch)
-    correcting = _running_fragment(slot, tmp_path)
-    assert slot.acquire(Owner(), FIRST)
+    correcting, starting = _running_fragment(slot, tmp_path), Owner()
+    assert slot.acquire(starting, FIRST)
+    slot.release(starting)
     correcting._correct()
     assert done == ["search"]
-    monkeypatch.setattr(start_slot, "_START_S", 0.0)
+    slot.end_start(starting)
     correcting._correct()
     assert done == ["search", "compute", "check"]
+    assert slot.acquire(starting, FIRST)
+    monkeypatch.setattr(start_slot, "_START_S", 0.0)
+    correcting._correct()
+    assert done == ["search", *["compute", "check"] * 2]
+
+
+@pytest.mark.parametrize("failure", [None, QueryFailure("lost")])
+def test_start_of_a_query_ends_with_its_first_results_or_its_failure(
+    failure: QueryFailure | None,
+) -> None:
+    slot = StartSlot(lambda: True)
+    with running_scene(slot=slot) as scene:
+        scene.has_queries(1)
+        assert slot.is_start_recent
+        (query,) = scene.library.queries
+        query.frontier, query.failure = 1000, failure
+        eventually(lambda: not slot.is_start_recent, timeout=10, what="the end of the start")
 
 
 def test_corrections_wait_for_starts_for_a_limited_time(
