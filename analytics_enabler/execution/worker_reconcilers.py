@@ -150,6 +150,10 @@ class WorkerReconciler:
         """Fragment id -> the meter of the fragment's demand."""
         self._ordered_checks: Mapping[str, float] | None = None
         """The shares of checked points in the last order; None: it was of a former enabler."""
+        self._is_changed = False
+        """Whether the desired fragments have changed since the last reconciliation."""
+        self._has_observed = False
+        """Whether the last reconciliation has observed the worker before it acted."""
         self._ordered_orphans: frozenset[str] = frozenset()
         """The present orphaned fragments that the last orders contained."""
         self._client = client
@@ -234,6 +238,7 @@ class WorkerReconciler:
         """Replace the fragments that the worker should run."""
         if desired != self.desired:
             self.desired = desired
+            self._is_changed = True
             self._task.wake()
 
     async def drain(self, *, is_drained: bool) -> None:
@@ -273,7 +278,12 @@ class WorkerReconciler:
     async def _reconcile(self) -> None:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await self._observe()
+                # An order is a state, so it does not need the newest observation.
+                is_alive = self._has_observed and self._contact is _Contact.ANSWER
+                is_urgent, self._is_changed = self._is_changed and is_alive, False
+                self._has_observed = not is_urgent
+                if not is_urgent:
+                    await self._observe()
                 if self.desired is not None:
                     await self._act(self.desired)
         except TimeoutError:

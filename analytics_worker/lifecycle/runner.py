@@ -352,9 +352,11 @@ class FragmentRunner:
 
     def _start(self, fragment: Fragment) -> EngineQuery:
         is_sole_writer = self._progress.active is None
+        target = None
         if is_sole_writer:
             self._target.renew_leases()
-        target = self._target.leases.describe_target(fragment)
+            target = self._sites.take_target(fragment)
+        target = target or self._target.leases.describe_target(fragment)
         self._progress = replace(self._progress, frontier=max(target.frontier, 0))
         self._trial = Trial(self._progress.frontier, time.monotonic() + _TRIAL_S)
         self._library.set_salience(fragment.salience)

@@ -78,6 +78,7 @@ class ScriptedWorker(AsyncWorkerClient):
         self.error = error
         self.calls = 0
         self.statuses: list[FragmentStatus] = []
+        self.requests: list[str] = []
         self.orders: list[Order] = []
         self.lease: Lease | None = None
         """The lease of another enabler, which the worker obeys; None: it obeys every order."""
@@ -85,6 +86,7 @@ class ScriptedWorker(AsyncWorkerClient):
     async def list(self) -> list[FragmentStatus]:
         """Return the statuses, or raise the error."""
         self.calls += 1
+        self.requests.append("list")
         if isinstance(self.error, StartingError):
             raise self.error
         if self.error is not None:
@@ -94,6 +96,7 @@ class ScriptedWorker(AsyncWorkerClient):
     async def obey(self, domain: str, order: Order) -> OrderAnswer:
         """Run nothing, or refuse an order under a lesser lease."""
         self.calls += 1
+        self.requests.append("obey")
         if self.lease is not None:
             raise FencedError("outdated", details=msgspec.to_builtins(self.lease))
         self.orders.append(order)
@@ -219,6 +222,19 @@ async def test_lease_that_the_worker_obeys_is_known_while_it_refuses_orders() ->
         client.lease = None
         await wait_for_calls(client, 4)
         assert reconciler.rival_lease is None
+
+
+@pytest.mark.integration  # it waits for repeated calls
+async def test_changed_fragments_are_ordered_at_once_but_observed_before_the_next_change() -> None:
+    client = ScriptedWorker(None)
+    async with reconciler_of(client, ManualSeconds()) as reconciler:
+        await wait_for_calls(client, 2)
+        client.requests.clear()
+        for share in (0.1, 0.2):
+            checked = {FRAGMENT.id: share}
+            reconciler.set_desired(DesiredFragments({FRAGMENT.id: FRAGMENT}, checked=checked))
+            await wait_for_calls(client, 1)
+        assert client.requests[:3] == ["obey", "list", "obey"]
 
 
 @pytest.mark.integration  # it waits for repeated calls

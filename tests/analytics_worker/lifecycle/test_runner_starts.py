@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from analytics_worker.late_data.corrector import Corrector
-from analytics_worker.lifecycle import runner, start_slot
+from analytics_worker.lifecycle import runner, start, start_slot
 from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.silence import SilenceMonitor
 from analytics_worker.lifecycle.start_slot import StartSlot
@@ -33,6 +33,21 @@ def test_started_runner_has_its_rank_before_its_sites_have_answered() -> None:
     slot, urgent = StartSlot(lambda: True), msgspec.structs.replace(FIRST, salience=5)
     with running_scene(slot=slot, fragment=urgent, answers=False):
         assert not slot.acquire(Owner(), FIRST)
+
+
+def test_start_describes_each_stream_once() -> None:
+    with running_scene(frontier=5000) as scene:
+        scene.has_queries(1)
+        assert scene.agent.descriptions == 2
+
+
+def test_start_long_after_the_check_of_its_sites_describes_the_target_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(start, "_DESCRIBED_S", 0.0)
+    with running_scene(frontier=5000) as scene:
+        scene.has_queries(1)
+        assert scene.agent.descriptions == 3
 
 
 def _corrections(monkeypatch: pytest.MonkeyPatch) -> list[str]:
