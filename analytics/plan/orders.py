@@ -78,7 +78,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     fragments, nor restarts them if they are fenced. ``checked``: fragment id -> the share (0 to 1)
     of the points whose quality the worker checks; other fragments check none. ``number``: increases
     with the orders of one lease; 0: unknown. ``orphaned``: the ids of fragments whose last worker
-    is dead, and that no worker writes yet; their first queries claim their streams at once.
+    is dead, and that no worker writes yet. Their first queries claim their streams at once, and
+    merges wait less for their panes.
     """
 
     generation: int

@@ -345,7 +345,7 @@ class Reconciler:
         retained: set[PartialOwner] = set()
         moving: set[str] = set()
         checked: dict[str, dict[str, float]] = defaultdict(dict)
-        orphaned: dict[str, set[str]] = defaultdict(set)
+        orphaned: dict[str | None, set[str]] = defaultdict(set)
         for group, tasks in self._planner.tasks.items():
             for task, fragment in tasks.items():
                 node = self.status.node(group, task)
@@ -356,8 +356,10 @@ class Reconciler:
                         checked[node][fragment.id] = share
                     if not self.status.is_active(group, task):
                         moving.add(fragment.id)
-                    if self._orphans.has(group, task):
-                        orphaned[node].add(fragment.id)
+                if self._orphans.has(group, task):
+                    # The merge waits less for the panes of an orphaned partial.
+                    for reader in {node, self.status.node(group, result_task(tasks))}:
+                        orphaned[reader].add(fragment.id)
             if not self.status.is_active(group, result_task(tasks)):
                 retained |= {(group.id, slug(site)) for site in self._fabric_view.sites}
         for worker in self._workers.all():

@@ -14,6 +14,7 @@ results, but no other query of its runner, starts in this way.
 
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
@@ -60,8 +61,6 @@ _OUTDATED_PATIENCE_S = 60.0
 
 _MIN_CORRECTION_PAUSE_S = 1.0
 _MAX_CORRECTION_PAUSE_S = 10.0
-_MAX_CORRECTION_WAIT_S = 30.0
-"""The time (s) after its last correction for which a fragment lets starts of queries go first."""
 
 
 class FragmentRunner:
@@ -82,11 +81,11 @@ class FragmentRunner:
         self._load = LoadStatus()
         self._is_shed = False
         self._retry_at = 0.0
-        self._corrected_at = time.monotonic()
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
         self._abandon_at = 0.0
         self._trial = Trial(0, 0.0)
         self._is_orphan = False
+        self._orphaned_sites: Mapping[str, int] = {}
         self._stops = QueryStops(library)
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"run-{fragment.id}", daemon=True)
@@ -117,6 +116,13 @@ class FragmentRunner:
     def note_orphan(self) -> None:
         """Let the first query claim its streams at once, for the former worker is dead."""
         self._is_orphan = self._progress.active is None
+
+    def note_orphaned_sites(self, sites: Mapping[str, int]) -> None:
+        """Let the queries of a merge wait less for sites; see ``QueryLease.orphaned_sites``."""
+        if self._progress.active is None:
+            self._orphaned_sites = sites
+        for query in self._progress.queries:
+            query.lease.note_orphaned_sites(sites)
 
     def set_load(self, load: LoadStatus) -> None:
         """Set the load status; shed or resume the fragment accordingly."""
@@ -188,11 +194,8 @@ class FragmentRunner:
         if progress.active is None or isinstance(progress.accepted.fragment, Partial):
             return _MIN_CORRECTION_PAUSE_S
         began = time.monotonic()
-        # First results are more urgent, but the status reports at once which corrections are due.
-        may_wait = began < self._corrected_at + _MAX_CORRECTION_WAIT_S
-        may_compute = not (may_wait and self._slot.is_start_recent)
-        if may_compute:
-            self._corrected_at = began
+        # If they have to wait, the status reports nevertheless which corrections are due.
+        may_compute = self._slot.may_correct(self)
         self._library.adopt_thread()
         self._library.set_salience(None)
         with suppress(FencedError):  # the runner notices it too
@@ -254,8 +257,8 @@ class FragmentRunner:
         self._observe_queries()
         if self._progress.state is RunnerState.FENCED:
             return
-        candidate, active = self._progress.candidate, self._progress.active
-        if candidate is None or candidate.begun:
+        active = self._progress.active
+        if self._progress.has_started:
             self._slot.release(self)
         if active is not None and active.frontier > self._progress.frontier:
             self._advance(active)
@@ -361,6 +364,7 @@ class FragmentRunner:
         self._trial = Trial(self._progress.frontier, time.monotonic() + _TRIAL_S)
         self._library.set_salience(fragment.salience)
         lease = QueryLease.create(self._agent.url, fragment.target, scratch_folder())
+        lease.note_orphaned_sites(self._orphaned_sites)
         try:
             if not is_sole_writer:
                 lease.grant(self._target.leases.claim(fragment))
@@ -426,6 +430,7 @@ class FragmentRunner:
             changes.forget_removed()
         self._keep_queries(candidate, None)
         self._slot.end_start(self)
+        self._orphaned_sites = {}
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
         counts = candidate.counts
         log.info(

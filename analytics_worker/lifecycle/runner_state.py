@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from analytics.plan.fragments import Fragment
+from analytics.plan.fragments import Fragment, Partial
 from analytics.plan.status import FragmentState, FragmentStatus
 from analytics_worker.streaming_library import Counts, EngineQuery
 
@@ -207,6 +207,18 @@ class RunnerProgress:
     def queries(self) -> list[EngineQuery]:
         """The queries that run now."""
         return [query for query in (self.active, self.candidate) if query is not None]
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the next query of the worker may start.
+
+        A query whose results have stopped first ends a micro-batch, beside no other start.
+        """
+        candidate = self.candidate
+        if candidate is None or not candidate.begun:
+            return candidate is None
+        is_urgent = self.active is None and not isinstance(candidate.fragment, Partial)
+        return candidate.counts.batches > 0 or not is_urgent
 
     @property
     def observe_period_s(self) -> float:

@@ -14,6 +14,9 @@ _POLLED_S = 1.0
 _START_S = 15.0
 """The time (s) from the slot to the first results of a query on a busy machine."""
 
+_MAX_CORRECTION_WAIT_S = 30.0
+"""The time (s) after its last correction for which a fragment lets starts of queries go first."""
+
 _Rank = tuple[int, int]
 """The urgency of a start; the waiting start with the greatest rank gets the slot next."""
 
@@ -50,13 +53,21 @@ class StartSlot:
         self._expires_at = 0.0
         self._started_at: WeakKeyDictionary[object, float] = WeakKeyDictionary()
         """Owner -> when its query has started, while the query has no results yet."""
+        self._corrected_at: WeakKeyDictionary[object, float] = WeakKeyDictionary()
 
-    @property
-    def is_start_recent(self) -> bool:
-        """Whether a query that has started recently has no results yet."""
+    def may_correct(self, owner: object) -> bool:
+        """Return whether ``owner`` may compute corrections now, since no query starts.
+
+        First results are more urgent than corrections, which wait for a limited time.
+        """
         now = time.monotonic()
         with self._lock:
-            return any(now < at + _START_S for at in self._started_at.values())
+            is_starting = any(now < at + _START_S for at in self._started_at.values())
+            waits_since = self._corrected_at.setdefault(owner, now)
+            if is_starting and now < waits_since + _MAX_CORRECTION_WAIT_S:
+                return False
+            self._corrected_at[owner] = now
+            return True
 
     def end_start(self, owner: object) -> None:
         """Record that the query of ``owner`` has its first results, or has failed."""

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from urllib.parse import quote
@@ -50,6 +50,7 @@ from mistbow.errors import (
 )
 from mistbow.fabric import Worker
 from mistbow.runtime.periodic import PeriodicThread, Schedule
+from mistbow.streams.schemas import panes_stream
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -208,7 +209,7 @@ class AnalyticsWorker:
                     refused[fragment_id] = ". ".join(filter(None, (error.message, error.hint)))
                     if isinstance(error, CapacityError):
                         without_capacity.add(fragment_id)
-            self._note_orphans(domain, order.orphaned)
+            self._note_orphans(domain, order)
             self._quality.set_shares(order.fragments, order.checked)
             running = [each.id for each in self.list() if each.domain == domain]
             surplus_ids = surplus(running, order.fragments, order.retained, order.moving)
@@ -236,11 +237,17 @@ class AnalyticsWorker:
             self.run(fragment)
             self._domains.assign(fragment_id, domain)
 
-    def _note_orphans(self, domain: str, orphaned: Collection[str]) -> None:
-        for fragment_id in orphaned:
-            runner = self._runners.get(fragment_id)
-            if runner is not None and self._domains.of(fragment_id) == domain:
+    def _note_orphans(self, domain: str, order: Order) -> None:
+        streams = {panes_stream(each) for each in order.orphaned}
+        for runner in self._running() if streams else ():
+            fragment = runner.fragment
+            if self._domains.of(fragment.id) != domain:
+                continue
+            if fragment.id in order.orphaned:
                 runner.note_orphan()
+            if isinstance(fragment, Merge):
+                sources = [each for each in fragment.sources if each.stream in streams]
+                runner.note_orphaned_sites({each.data_site: order.number for each in sources})
 
     def _take(self, fragment_id: str) -> FragmentRunner | None:
         """Remove the runner of a fragment, and return it; None: it was removed before."""

@@ -42,7 +42,7 @@ from mistbow.errors import LostDataError, UnavailableError
 
 _MAX_WAIT_S = 0.25
 _MAX_FIRST_WAIT_S = 2.0
-"""The time (s) for which the first micro-batch after stored results waits for its sites.
+"""The time (s) for which the first micro-batch after stored results waits for a further tick.
 
 Spark runs this micro-batch in any case, even if it closes nothing, and it is the most expensive.
 """
@@ -128,10 +128,10 @@ class PanesStreamReader(DataSourceStreamReader):
         if watcher is None:
             self._watcher = watcher = SiteWatcher(self._options, start["next"])
             wait_s = _MAX_FIRST_WAIT_S if self._options.since else _MAX_WAIT_S
-            progress = watcher.first_progress(wait_s, promise)
+            progress, frontier = watcher.first(wait_s, promise)
         else:
             progress = watcher.progress(_MAX_WAIT_S, promise)
-        frontier = watcher.frontier(progress, promise)
+            frontier = watcher.frontier(progress, promise)
         if frontier < promise:
             return start
         closed = watcher.merge.reached(frontier, promise)

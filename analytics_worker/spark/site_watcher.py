@@ -25,6 +25,7 @@ _MAX_UNREAD_S = 10.0
 Another query costs a start, and would need the decisions too.
 """
 
+_FIRST_POLL_S = 0.25
 _SLOW_REQUEST_S = 1.0
 """The time (s) of a slow request about decisions, after which the observations of sites are old."""
 
@@ -48,6 +49,7 @@ class SiteWatcher:
         self._undecided_since: float | None = None
         self._unread_since: float | None = None
         self._unstored_since: float | None = None
+        self._orphans: dict[str, int] = {}
         self.merge = MergeFrontier(
             options.grain_ms,
             options.patience_ms,
@@ -66,14 +68,35 @@ class SiteWatcher:
             for location in options.sources
         }
 
-    def first_progress(self, wait_s: float, promise: int) -> dict[str, SiteProgress]:
-        """Return the progress as ``progress`` does, before anything is known about the sites.
+    def first(self, wait_s: float, promise: int) -> tuple[dict[str, SiteProgress], int]:
+        """Return the progress and the frontier for the first micro-batch.
 
-        Does not wait for sites that have left, or that did not answer when the query started.
+        The tick ``promise`` (ms) is stored already, so the method waits for the next one too, if
+        any site has reached that: a site that has not may be silent, and leave. It does not wait
+        for sites that have left, or that did not answer when the query started.
         """
+        deadline = time.monotonic() + wait_s
         self._read_decisions()
         ignored = {*self.absent(promise), *self._options.unsought}
-        return self._await_progress(wait_s, promise, ignored)
+        progress = self._await_progress(wait_s, promise, ignored)
+        following = self.merge.next_promise(promise)
+        while (frontier := self.frontier(progress, promise)) >= promise > 0:
+            furthest = max(one.frontier for one in progress.values())
+            if not frontier < following <= furthest:
+                break
+            further = self.frontier(progress, following)
+            absent, then = set(self.absent(promise)), set(self.absent(following))
+            # A site that joins, or that is lost with rows of the first tick, needs a batch between.
+            is_one_batch = absent <= then and self.unreachable.isdisjoint(then - absent)
+            if further >= following and is_one_batch:
+                return progress, further
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            progress = self._await_progress(
+                min(left, _FIRST_POLL_S), following, self.absent(following)
+            )
+        return progress, frontier
 
     def progress(self, wait_s: float, promise: int) -> dict[str, SiteProgress]:
         """Return a dict: site -> the progress of the site's panes.
@@ -108,6 +131,7 @@ class SiteWatcher:
         """
         if not self._read_decisions():
             return -1
+        self._note_orphans(progress)
         decisions = self.merge.decide(progress, self.presence, promise, system_clock())
         if not decisions:
             self._undecided_since = self._unstored_since = None
@@ -125,6 +149,14 @@ class SiteWatcher:
     def unreachable(self) -> frozenset[str]:
         """The sites that do not answer at present."""
         return frozenset(site for site, one in self._listeners.items() if one.is_unreachable)
+
+    def _note_orphans(self, progress: Mapping[str, SiteProgress]) -> None:
+        """Note, once for each order, the sites whose partial fragments have lost their workers."""
+        lease = self._options.lease
+        for site, number in ({} if lease is None else lease.orphaned_sites).items():
+            if site in progress and self._orphans.get(site) != number:
+                self._orphans[site] = number
+                self.merge.note_orphan(site, progress[site].frontier)
 
     def _store(self, decisions: Sequence[SiteDecision]) -> bool:
         """Store decisions if this query decides, and return whether the needed sites answer.

@@ -6,13 +6,15 @@ from typing import cast
 import msgspec
 import pytest
 
+from analytics.plan.fragments import Partial, Whole
 from analytics_worker.late_data.corrector import Corrector
-from analytics_worker.lifecycle import runner, start, start_slot
+from analytics_worker.lifecycle import start, start_slot
 from analytics_worker.lifecycle.runner import FragmentRunner
+from analytics_worker.lifecycle.runner_state import Accept, RunnerProgress
 from analytics_worker.lifecycle.silence import SilenceMonitor
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.query_lease import QueryLease
-from analytics_worker.streaming_library import QueryFailure, StreamingLibrary
+from analytics_worker.streaming_library import Counts, QueryFailure, StreamingLibrary
 from mistbow.client.agent import AgentClient
 from tests.analytics_worker.lifecycle.fragments import whole
 from tests.analytics_worker.lifecycle.runner_scene import (
@@ -94,13 +96,13 @@ def test_corrections_only_search_for_late_data_while_a_query_of_the_worker_start
 def test_start_of_a_query_ends_with_its_first_results_or_its_failure(
     failure: QueryFailure | None,
 ) -> None:
-    slot = StartSlot(lambda: True)
+    slot, correcting = StartSlot(lambda: True), Owner()
     with running_scene(slot=slot) as scene:
         scene.has_queries(1)
-        assert slot.is_start_recent
+        assert not slot.may_correct(correcting)
         (query,) = scene.library.queries
         query.frontier, query.failure = 1000, failure
-        eventually(lambda: not slot.is_start_recent, timeout=10, what="the end of the start")
+        eventually(lambda: slot.may_correct(correcting), timeout=10, what="the end of the start")
 
 
 def test_corrections_wait_for_starts_for_a_limited_time(
@@ -109,6 +111,29 @@ def test_corrections_wait_for_starts_for_a_limited_time(
     slot, done = StartSlot(lambda: True), _corrections(monkeypatch)
     correcting = _running_fragment(slot, tmp_path)
     assert slot.acquire(Owner(), FIRST)
-    monkeypatch.setattr(runner, "_MAX_CORRECTION_WAIT_S", 0.0)
+    monkeypatch.setattr(start_slot, "_MAX_CORRECTION_WAIT_S", 0.0)
     correcting._correct()
     assert done == ["compute", "check"]
+
+
+@pytest.mark.parametrize(
+    ("fragment", "batches", "is_active", "has_started"),
+    [
+        (whole(), 0, False, False),
+        (whole(), 1, False, True),
+        (whole(), 0, True, True),
+        (FIRST, 0, False, True),
+    ],
+)
+def test_query_whose_results_have_stopped_ends_a_micro_batch_before_the_next_query_starts(
+    tmp_path: Path, fragment: Whole | Partial, batches: int, is_active: bool, has_started: bool
+) -> None:
+    query = FakeQuery(
+        fragment, QueryLease.create("", fragment.target, tmp_path), counts=Counts(batches=batches)
+    )
+    progress = RunnerProgress(Accept(fragment))
+    assert progress.has_started
+    active = FakeQuery(fragment, query.lease) if is_active else None
+    assert progress.with_queries(active, query).has_started is has_started
+    query.begun = False
+    assert not progress.with_queries(active, query).has_started

@@ -180,10 +180,10 @@ class RecordedWaits(PresentSite):
         super().__init__(6000)
         self.waits: list[tuple[str, float]] = []
 
-    def first_progress(self, wait_s: float, promise: int) -> dict[str, SiteProgress]:
+    def first(self, wait_s: float, promise: int) -> tuple[dict[str, SiteProgress], int]:
         """Record the wait before the first micro-batch."""
         self.waits.append(("first", wait_s))
-        return super().progress(wait_s, promise)
+        return super().progress(wait_s, promise), self.reached
 
     def progress(self, wait_s: float, promise: int) -> dict[str, SiteProgress]:
         """Record the wait before a later micro-batch."""

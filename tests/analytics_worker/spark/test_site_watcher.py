@@ -148,6 +148,23 @@ def test_watcher_raises_the_error_of_decisions_that_cannot_be_stored_for_long(
         watcher.frontier(BEHIND, PROMISE)
 
 
+def test_site_of_a_dead_worker_leaves_sooner_once_for_each_order(
+    agent: FakeAgent, watcher: SiteWatcher
+) -> None:
+    lease = watcher._options.lease
+    assert lease is not None
+    lease.note_orphaned_sites({"b": 7, "unknown": 7})
+    assert watcher.frontier(BEHIND, PROMISE) == 5000
+    # The next worker writes panes, and dies.
+    moved = BEHIND | {"b": SiteProgress(8, 5500)}
+    assert watcher.frontier(moved, PROMISE) == 5500
+    agent.now += 2.1
+    assert watcher.frontier(moved, PROMISE) == 5500
+    lease.note_orphaned_sites({"b": 8})
+    assert watcher.frontier(moved, PROMISE) == 8000
+    assert [each.site for each in agent.decisions] == ["b"]
+
+
 def test_sites_do_not_leave_because_the_decisions_could_not_be_read(
     agent: FakeAgent, watcher: SiteWatcher
 ) -> None:
@@ -206,5 +223,25 @@ def test_first_micro_batch_waits_neither_for_sites_that_have_left_nor_for_unreac
     watcher._listeners = cast("Any", listeners)
     watcher._options = replace(watcher._options, unsought=frozenset(unsought))
     began = time.monotonic()
-    assert watcher.first_progress(10.0, PROMISE) == BEHIND
+    assert watcher.first(10.0, PROMISE)[0] == BEHIND
     assert time.monotonic() < began + 5.0
+
+
+@pytest.mark.parametrize(
+    ("is_lost", "wait_s", "frontier"), [(False, 10.0, 8000), (True, 0.3, 5000)]
+)
+def test_first_micro_batch_waits_until_a_silent_site_has_left_unless_its_rows_cannot_be_read(
+    agent: FakeAgent, watcher: SiteWatcher, is_lost: bool, wait_s: float, frontier: int
+) -> None:
+    lease = watcher._options.lease
+    assert lease is not None
+    lease.note_orphaned_sites({"b": 7})
+    listeners = {
+        site: SimpleNamespace(progress=one, error=None, is_unreachable=is_lost and site == "b")
+        for site, one in BEHIND.items()
+    }
+    watcher._listeners = cast("Any", listeners)
+    agent.read_s = 0.9
+    assert watcher.first(wait_s, 5000) == (BEHIND, frontier)
+    assert [each.site for each in agent.decisions] == ["b"]
+    assert watcher.absent(PROMISE) == ("b",)
