@@ -29,7 +29,7 @@ PREVIEW_BODY: dict[str, Any] = {
 
 _EXAMPLE_ORDER = {
     "generation": 1795262400, "epoch": 3, "fragments": {}, "retained": [], "moving": [],
-    "checked": {}, "number": 7,
+    "checked": {}, "number": 7, "orphaned": [],
 }  # fmt: skip
 
 ORDER_BODY: dict[str, Any] = {
@@ -50,6 +50,7 @@ _FIELDS: Mapping[str, str] = {
     "fragments": "The fragments of the domain.",
     "retained": "The group and the site of each partial fragment that is not stopped.",
     "moving": "The fragments that are not stopped while other workers take over.",
+    "orphaned": "The fragments whose last worker is dead, and that no worker writes yet.",
     "number": "Increases with the orders of one lease; 0: unknown.",
     "refused": "Id of a fragment to the reason why the worker does not run the fragment.",
     "without_capacity": "The refused fragments for which the worker has too little memory.",

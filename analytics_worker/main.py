@@ -14,7 +14,7 @@ from analytics_worker.api_description import DESCRIPTION
 from analytics_worker.heap import default_heap
 from analytics_worker.lifecycle.capacity import node_memory
 from analytics_worker.lifecycle.memory_budget import check_memory
-from analytics_worker.lifecycle.start_priority import low_start_priority
+from analytics_worker.lifecycle.start_priority import START_PRIORITY
 from analytics_worker.lifecycle.worker import AnalyticsWorker, StartLibrary
 from analytics_worker.metrics import FragmentCollector
 from analytics_worker.settings import WorkerSettings
@@ -26,11 +26,13 @@ from mistbow.service import create_service, serve
 def start_spark(settings: WorkerSettings) -> SparkLibrary:
     """Start Spark with a heap that fits the memory of the node, unless a setting chooses it.
 
-    Meanwhile, the priority of the worker is low.
+    Afterwards, the priority of the worker is normal.
     """
     heap = settings.driver_memory or default_heap(node_memory().limit_mb)
-    with low_start_priority():
+    try:
         return SparkLibrary.start(settings, heap)
+    finally:
+        START_PRIORITY.restore()
 
 
 def create_app(
@@ -73,6 +75,7 @@ def main(settings: WorkerSettings | None = None) -> None:
     ``settings``: None creates the settings from the environment. Raises ``CapacityError`` if the
     node has too little memory.
     """
+    START_PRIORITY.lower()
     settings = settings or WorkerSettings()
     check_memory(node_memory().limit_mb)
     # Spark's Python processes inherit the environment. Options would not do: plans and logs

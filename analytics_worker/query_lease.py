@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 _EPOCHS = "epochs"
 _REQUEST = "request"
+_ORPHANS = "orphans"
 _POLL_S = 0.05
 _MAX_CLAIMS = 5
 """How often other writers may claim a stream in a row while a query without epochs appends."""
@@ -72,6 +73,24 @@ class QueryLease(msgspec.Struct, frozen=True):
     def grant(self, epochs: Mapping[str, int]) -> None:
         """Permit the query to write under these epochs: stream -> epoch."""
         write_file(Path(self.folder, _EPOCHS), msgspec.json.encode(epochs))
+
+    @property
+    def orphaned_sites(self) -> Mapping[str, int]:
+        """The sites whose partial fragments have lost their workers: site -> number of the order
+        that lists the fragment.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            return msgspec.json.decode(
+                Path(self.folder, _ORPHANS).read_bytes(), type=dict[str, int]
+            )
+        return {}
+
+    def note_orphaned_sites(self, sites: Mapping[str, int]) -> None:
+        """Set ``orphaned_sites``; without effect on a query that has ended."""
+        if not sites:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            write_file(Path(self.folder, _ORPHANS), msgspec.json.encode(sites))
 
     @property
     def is_requested(self) -> bool:

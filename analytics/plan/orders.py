@@ -77,7 +77,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     of fragments that other workers should run, but do not run yet. The worker neither stops these
     fragments, nor restarts them if they are fenced. ``checked``: fragment id -> the share (0 to 1)
     of the points whose quality the worker checks; other fragments check none. ``number``: increases
-    with the orders of one lease; 0: unknown.
+    with the orders of one lease; 0: unknown. ``orphaned``: the ids of fragments whose last worker
+    is dead, and that no worker writes yet. Their first queries claim their streams at once, and
+    merges wait less for their panes.
     """
 
     generation: int
@@ -87,6 +89,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     moving: frozenset[str] = frozenset()
     checked: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]] = {}
     number: Annotated[int, msgspec.Meta(ge=0)] = 0
+    orphaned: frozenset[str] = frozenset()
 
     @property
     def lease(self) -> Lease:
@@ -101,6 +104,7 @@ def order_of(
     moving: frozenset[str] = frozenset(),
     checked: Mapping[str, float] = {},
     number: int = 0,
+    orphaned: frozenset[str] = frozenset(),
 ) -> Order:
     """Return the order to run ``fragments``; for the other arguments, see ``Order``."""
     return Order(
@@ -115,6 +119,7 @@ def order_of(
         moving=moving,
         checked=dict(checked),
         number=number,
+        orphaned=orphaned,
     )
 
 

@@ -14,6 +14,7 @@ from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.execution.demand_estimates import DemandEstimates
 from analytics_enabler.execution.group_placements import GroupPlacements
 from analytics_enabler.execution.history import ExecutionHistory, LoadReasons, ObservedWorkers
+from analytics_enabler.execution.orphans import OrphanedTasks
 from analytics_enabler.execution.outages import Outage, failed_reconciliation
 from analytics_enabler.execution.placement_preview import PlacementPreview
 from analytics_enabler.execution.planner import PlannedSites, Planner
@@ -113,6 +114,7 @@ class Reconciler:
             planner, placements, driver, self._workers, fabric_view, self.outage, clock
         )
         self._elasticity = Elasticity(clock)
+        self._orphans = OrphanedTasks()
         self._planned_for: tuple[int, tuple[str, ...], frozenset[str]] | None = None
         """(version of the deployments, sites, sites without a worker for long) of the last plan.
 
@@ -281,6 +283,9 @@ class Reconciler:
         nodes = await self._place(jobs, without_drained(fog), current)
         checked = checked_by_job(self._driver.outcome.decision.placement)
         unreachable = {site.name for site in fabric.sites if not site.reachable}
+        self._orphans.observe(
+            self._planner.tasks, current, self._workers.dead, self.status.is_written
+        )
         for group, tasks in self._planner.tasks.items():
             placement = self._placements.get(group)
             if placement is None:
@@ -340,6 +345,7 @@ class Reconciler:
         retained: set[PartialOwner] = set()
         moving: set[str] = set()
         checked: dict[str, dict[str, float]] = defaultdict(dict)
+        orphaned: dict[str | None, set[str]] = defaultdict(set)
         for group, tasks in self._planner.tasks.items():
             for task, fragment in tasks.items():
                 node = self.status.node(group, task)
@@ -350,10 +356,21 @@ class Reconciler:
                         checked[node][fragment.id] = share
                     if not self.status.is_active(group, task):
                         moving.add(fragment.id)
+                if self._orphans.has(group, task):
+                    # The merge waits less for the panes of an orphaned partial.
+                    for reader in {node, self.status.node(group, result_task(tasks))}:
+                        orphaned[reader].add(fragment.id)
             if not self.status.is_active(group, result_task(tasks)):
                 retained |= {(group.id, slug(site)) for site in self._fabric_view.sites}
         for worker in self._workers.all():
-            fragments = desired.get(worker.worker.name, {})
-            elsewhere = frozenset(moving - fragments.keys())
-            shares = checked.get(worker.worker.name, {})
-            worker.set_desired(DesiredFragments(fragments, frozenset(retained), elsewhere, shares))
+            name = worker.worker.name
+            fragments = desired.get(name, {})
+            worker.set_desired(
+                DesiredFragments(
+                    fragments,
+                    frozenset(retained),
+                    moving=frozenset(moving - fragments.keys()),
+                    checked=checked.get(name, {}),
+                    orphaned=frozenset(orphaned[name]),
+                )
+            )

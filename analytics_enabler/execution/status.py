@@ -253,6 +253,11 @@ class ExecutionStatus:
         """Return whether any worker runs a fragment."""
         return any(fragment_id in worker.observed for worker in self._workers.all())
 
+    def is_written(self, fragment_id: str) -> bool:
+        """Return whether any worker reports that it writes a fragment, in any version."""
+        observed = (worker.observed.get(fragment_id) for worker in self._workers.all())
+        return any(status is not None and status.active is not None for status in observed)
+
     def bytes_per_s(self, fragment_id: str) -> float | None:
         """Return the bytes per second that a fragment writes, as measured over the last minute.
 

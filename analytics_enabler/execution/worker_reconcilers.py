@@ -68,13 +68,15 @@ class DesiredFragments:
     fragments that continue in any version, since former merges read former versions. ``moving``:
     the ids of the fragments that other workers should run, but do not run yet. This worker neither
     stops nor restarts a moving fragment, until the other worker takes over. ``checked``: fragment
-    id -> the share of its points whose quality is checked.
+    id -> the share of its points whose quality is checked. ``orphaned``: the ids of fragments whose
+    last worker is dead, and that no worker writes yet.
     """
 
     fragments: Mapping[str, Fragment] = field(default_factory=dict)
     retained: frozenset[PartialOwner] = frozenset()
     moving: frozenset[str] = frozenset()
     checked: Mapping[str, float] = field(default_factory=dict)
+    orphaned: frozenset[str] = frozenset()
 
     def missing(self, observed: Mapping[str, FragmentStatus]) -> list[Fragment]:
         """Return the desired fragments that the worker lacks: missing, outdated or fenced ones."""
@@ -148,6 +150,12 @@ class WorkerReconciler:
         """Fragment id -> the meter of the fragment's demand."""
         self._ordered_checks: Mapping[str, float] | None = None
         """The shares of checked points in the last order; None: it was of a former enabler."""
+        self._is_changed = False
+        """Whether the desired fragments have changed since the last reconciliation."""
+        self._has_observed = False
+        """Whether the last reconciliation has observed the worker before it acted."""
+        self._ordered_orphans: frozenset[str] = frozenset()
+        """The present orphaned fragments that the last orders contained."""
         self._client = client
         self._domain = domain
         self._lease = lease
@@ -230,6 +238,7 @@ class WorkerReconciler:
         """Replace the fragments that the worker should run."""
         if desired != self.desired:
             self.desired = desired
+            self._is_changed = True
             self._task.wake()
 
     async def drain(self, *, is_drained: bool) -> None:
@@ -269,7 +278,12 @@ class WorkerReconciler:
     async def _reconcile(self) -> None:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await self._observe()
+                # An order is a state, so it does not need the newest observation.
+                is_alive = self._has_observed and self._contact is _Contact.ANSWER
+                is_urgent, self._is_changed = self._is_changed and is_alive, False
+                self._has_observed = not is_urgent
+                if not is_urgent:
+                    await self._observe()
                 if self.desired is not None:
                     await self._act(self.desired)
         except TimeoutError:
@@ -312,7 +326,9 @@ class WorkerReconciler:
         checked = self._ordered_checks
         if checked is None:
             checked = {id: each.checked for id, each in self.observed.items() if each.checked}
-        if not missing and not stopped and desired.checked == checked:
+        self._ordered_orphans &= desired.orphaned
+        is_current = desired.checked == checked and desired.orphaned == self._ordered_orphans
+        if not missing and not stopped and is_current:
             self.rival_lease = None
             return
         order = order_of(
@@ -323,6 +339,7 @@ class WorkerReconciler:
             desired.checked,
             # A restarted enabler has another lease, so the numbers of one lease increase.
             number=time.monotonic_ns(),
+            orphaned=desired.orphaned,
         )
         try:
             answer = await self._client.obey(self._domain, order)
@@ -330,7 +347,7 @@ class WorkerReconciler:
             self.rival_lease = lease_from(error.details, self._clock() // 1000)
             raise
         self.rival_lease = None
-        self._ordered_checks = desired.checked
+        self._ordered_checks, self._ordered_orphans = desired.checked, desired.orphaned
         self.observed = {status.id: status for status in answer.fragments}
         self._log_changes(missing, stopped)
         if answer.refused:
@@ -356,7 +373,8 @@ class WorkerReconciler:
         self._contact = contact
         if contact in (_Contact.REFUSAL, _Contact.STARTING):
             self._refusals += 1
-        else:
+        elif contact is _Contact.ANSWER or self._refusals < MAX_REFUSALS:
+            # A dead worker that starts again may be too slow to answer at first.
             self._refusals = 0
         if contact is _Contact.ANSWER:
             self._has_answered = True

@@ -14,12 +14,15 @@ results, but no other query of its runner, starts in this way.
 
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
+import msgspec
+
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation
-from analytics.plan.status import FragmentState, FragmentStatus
+from analytics.plan.status import FragmentStatus
 from analytics_worker.evaluate.operator_failures import describe_failures
 from analytics_worker.late_data.corrector import Corrector
 from analytics_worker.lifecycle.query_stops import QueryStops
@@ -58,11 +61,6 @@ _OUTDATED_PATIENCE_S = 60.0
 
 _MIN_CORRECTION_PAUSE_S = 1.0
 _MAX_CORRECTION_PAUSE_S = 10.0
-_MAX_CORRECTION_WAIT_S = 30.0
-"""The time (s) after its last correction for which a fragment lets starts of queries go first."""
-
-_FAILURES_REPORTED = 3
-"""The number of consecutive failures after which a fragment is reported as failed."""
 
 
 class FragmentRunner:
@@ -84,10 +82,11 @@ class FragmentRunner:
         self._load = LoadStatus()
         self._is_shed = False
         self._retry_at = 0.0
-        self._corrected_at = time.monotonic()
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
         self._abandon_at = 0.0
         self._trial = Trial(0, 0.0)
+        self._is_orphan = False
+        self._orphaned_sites: Mapping[str, int] = {}
         self._stops = QueryStops(library)
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"run-{fragment.id}", daemon=True)
@@ -114,6 +113,17 @@ class FragmentRunner:
         self._accepted = Accept(fragment)
         self._commands.put(self._accepted)
         self._commands.put(Observe())
+
+    def note_orphan(self) -> None:
+        """Let the first query claim its streams at once, for the former worker is dead."""
+        self._is_orphan = self._progress.active is None
+
+    def note_orphaned_sites(self, sites: Mapping[str, int]) -> None:
+        """Let the queries of a merge wait less for sites; see ``QueryLease.orphaned_sites``."""
+        if self._progress.active is None:
+            self._orphaned_sites = sites
+        for query in self._progress.queries:
+            query.lease.note_orphaned_sites(sites)
 
     def set_load(self, load: LoadStatus) -> None:
         """Set the load status; shed or resume the fragment accordingly."""
@@ -163,29 +173,14 @@ class FragmentRunner:
 
     def status(self) -> FragmentStatus:
         """Return the status of the fragment."""
-        progress, load, fragment = self._progress, self._load, self.fragment
-        counts = sum((query.counts for query in progress.queries), start=progress.ended)
-        active = progress.active
-        return FragmentStatus(
-            id=fragment.id,
-            fingerprint=fragment.fingerprint,
-            state=self._reported_state(progress),
-            active=None if active is None else active.fragment.fingerprint,
-            frontier=progress.frontier,
-            error=progress.error,
-            error_since=progress.error_since,
-            lag_ms=load.lag_ms,
-            lagging_since=load.lagging_since,
-            shed_since=load.shed_since,
-            queries=len(progress.queries),
-            batches=counts.batches,
-            rows_dropped=counts.rows_dropped,
+        accepted = self._accepted
+        return msgspec.structs.replace(
+            self._progress.status(accepted, self._load),
             rows_written=self._target.rows,
             bytes_written=self._target.bytes,
-            spent_ms=dict(counts.spent_ms),
-            cpu_s=counts.cpu_s,
-            rows_read=counts.rows_read,
-            operator_failures=describe_failures(fragment, self._library.operator_failures()),
+            operator_failures=describe_failures(
+                accepted.fragment, self._library.operator_failures()
+            ),
             silent=dict(self._silence.reasons),
             missing=self._corrector.missing_sites,
             correcting=dict(self._corrector.correcting),
@@ -194,27 +189,14 @@ class FragmentRunner:
             searched_until=self._corrector.searched_until,
         )
 
-    def _reported_state(self, progress: RunnerProgress) -> FragmentState:
-        # A version that was accepted after the fence is not fenced.
-        if progress.state is RunnerState.FENCED and progress.accepted is self._accepted:
-            return "fenced"
-        if progress.failures >= _FAILURES_REPORTED:
-            return "failed"
-        if self._load.shed_since is not None:
-            return "shed"
-        return "starting" if progress.active is None else "running"
-
     def _correct(self) -> float:
         """Correct the results at complete ticks; return the pause (s) until the next correction."""
         progress = self._progress
         if progress.active is None or isinstance(progress.accepted.fragment, Partial):
             return _MIN_CORRECTION_PAUSE_S
         began = time.monotonic()
-        # First results are more urgent, but the status reports at once which corrections are due.
-        may_wait = began < self._corrected_at + _MAX_CORRECTION_WAIT_S
-        may_compute = not (may_wait and self._slot.is_start_recent)
-        if may_compute:
-            self._corrected_at = began
+        # If they have to wait, the status reports nevertheless which corrections are due.
+        may_compute = self._slot.may_correct(self)
         self._library.adopt_thread()
         self._library.set_salience(None)
         with suppress(FencedError):  # the runner notices it too
@@ -279,8 +261,8 @@ class FragmentRunner:
         self._observe_queries()
         if self._progress.state is RunnerState.FENCED:
             return
-        candidate, active = self._progress.candidate, self._progress.active
-        if candidate is None or candidate.begun:
+        active = self._progress.active
+        if self._progress.has_started:
             self._slot.release(self)
         if active is not None and active.frontier > self._progress.frontier:
             self._advance(active)
@@ -378,13 +360,16 @@ class FragmentRunner:
 
     def _start(self, fragment: Fragment) -> EngineQuery:
         is_sole_writer = self._progress.active is None
+        target = None
         if is_sole_writer:
             self._target.renew_leases()
-        target = self._target.leases.describe_target(fragment)
+            target = self._sites.take_target(fragment)
+        target = target or self._target.leases.describe_target(fragment)
         self._progress = replace(self._progress, frontier=max(target.frontier, 0))
         self._trial = Trial(self._progress.frontier, time.monotonic() + _TRIAL_S)
         self._library.set_salience(fragment.salience)
         lease = QueryLease.create(self._agent.url, fragment.target, scratch_folder())
+        lease.note_orphaned_sites(self._orphaned_sites)
         try:
             if not is_sole_writer:
                 lease.grant(self._target.leases.claim(fragment))
@@ -402,8 +387,11 @@ class FragmentRunner:
         return query
 
     def _may_claim(self, candidate: EngineQuery) -> bool:
-        """Return whether a query without epochs has caught up, or cannot continue without them."""
-        if candidate.lease.is_requested:
+        """Return whether a query without epochs has caught up, or cannot continue without them.
+
+        If the former worker is dead, no other query writes meanwhile.
+        """
+        if self._is_orphan or candidate.lease.is_requested:
             return True
         if not self._progress.has_caught_up(candidate):
             return False
@@ -417,6 +405,7 @@ class FragmentRunner:
             self._let_decide(fragment)
         self._read_frontier(fragment)
         lease.grant(epochs)
+        self._is_orphan = False
         log.info("streams_claimed", fragment=fragment.id, frontier=self._progress.frontier)
 
     def _read_frontier(self, fragment: Fragment) -> None:
@@ -438,8 +427,14 @@ class FragmentRunner:
             attributes = self._corrector.begin(fragment, epoch, decided, access, decisions)
             self._target.advance(fragment, attributes | describe_insights(fragment))
         self._keep_queries(candidate, None)
+        self._slot.end_start(self)
+        self._orphaned_sites = {}
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
-        log.info("query_running", fragment=fragment.id, frontier=candidate.frontier)
+        counts = candidate.counts
+        log.info(
+            "query_running", fragment=fragment.id, frontier=candidate.frontier,
+            batches=counts.batches, spent_ms=dict(counts.spent_ms),
+        )  # fmt: skip
         self._sources.settle(self._progress)
 
     def _advance(self, active: EngineQuery) -> None:
@@ -456,6 +451,7 @@ class FragmentRunner:
             failure.error, system_clock(), is_silence=is_silence
         )
         self._retry_at = time.monotonic() + pause_s
+        self._slot.end_start(self)
         fragment = self._progress.accepted.fragment
         if failure.is_fenced:
             # Another worker has taken over, which is the usual end of a fragment that has moved.

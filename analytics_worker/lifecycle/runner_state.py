@@ -13,7 +13,8 @@ import time
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from analytics.plan.fragments import Fragment
+from analytics.plan.fragments import Fragment, Partial
+from analytics.plan.status import FragmentState, FragmentStatus
 from analytics_worker.streaming_library import Counts, EngineQuery
 
 
@@ -45,6 +46,9 @@ _SHORT_PAUSES_MS = 60_000
 A site that restarts answers within this time. For a long outage, the requests of many fragments
 would cost more than they gain.
 """
+
+_FAILURES_REPORTED = 3
+"""The number of consecutive failures after which a fragment is reported as failed."""
 
 
 class RunnerState(Enum):
@@ -167,10 +171,54 @@ class RunnerProgress:
             return progress, _SHORT_PAUSE_S if is_short else _RETRY_PAUSES_S[-1]
         return progress, _RETRY_PAUSES_S[min(progress.failed_queries, len(_RETRY_PAUSES_S)) - 1]
 
+    def status(self, accepted: Accept, load: LoadStatus) -> FragmentStatus:
+        """Return the status of the fragment; ``accepted``: the newest accepted version."""
+        counts = sum((query.counts for query in self.queries), start=self.ended)
+        return FragmentStatus(
+            id=accepted.fragment.id,
+            fingerprint=accepted.fragment.fingerprint,
+            state=self._reported_state(accepted, is_shed=load.shed_since is not None),
+            active=None if self.active is None else self.active.fragment.fingerprint,
+            frontier=self.frontier,
+            error=self.error,
+            error_since=self.error_since,
+            lag_ms=load.lag_ms,
+            lagging_since=load.lagging_since,
+            shed_since=load.shed_since,
+            queries=len(self.queries),
+            batches=counts.batches,
+            rows_dropped=counts.rows_dropped,
+            spent_ms=dict(counts.spent_ms),
+            cpu_s=counts.cpu_s,
+            rows_read=counts.rows_read,
+        )
+
+    def _reported_state(self, accepted: Accept, *, is_shed: bool) -> FragmentState:
+        # A version that was accepted after the fence is not fenced.
+        if self.state is RunnerState.FENCED and self.accepted is accepted:
+            return "fenced"
+        if self.failures >= _FAILURES_REPORTED:
+            return "failed"
+        if is_shed:
+            return "shed"
+        return "starting" if self.active is None else "running"
+
     @property
     def queries(self) -> list[EngineQuery]:
         """The queries that run now."""
         return [query for query in (self.active, self.candidate) if query is not None]
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the next query of the worker may start.
+
+        A query whose results have stopped first ends a micro-batch, beside no other start.
+        """
+        candidate = self.candidate
+        if candidate is None or not candidate.begun:
+            return candidate is None
+        is_urgent = self.active is None and not isinstance(candidate.fragment, Partial)
+        return candidate.counts.batches > 0 or not is_urgent
 
     @property
     def observe_period_s(self) -> float:

@@ -2,10 +2,12 @@
 
 import time
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import ParamSpec
 
 import pyarrow as pa
 
@@ -34,8 +36,13 @@ from mistbow.streams.models import (
 )
 from mistbow.streams.schemas import EVENTS, PANES, RESULT_ROWS, STATES, states_stream
 
+P = ParamSpec("P")
+
 _CHECK_S = 2.0
 """The time for which a successful check of a fragment's sites is valid."""
+
+_DESCRIBED_S = 0.2
+"""The time (s) for which the description of a target is new enough for a start."""
 
 
 class WriteLeases:
@@ -50,14 +57,17 @@ class WriteLeases:
 
     def describe_target(self, fragment: Fragment) -> StreamInfo:
         """Return the description of a fragment's target; create the streams that do not exist."""
-        for location, schema in _streams_of(fragment):
-            site = self._agent.at(location.site)
-            try:
-                info = site.info(location.stream)
-            except NotFoundError:
-                site.create_stream(location.stream, schema)
-                info = site.info(location.stream)
-        return info
+        streams = _streams_of(fragment)
+        with ThreadPoolExecutor(len(streams)) as pool:
+            return list(pool.map(self._describe, *zip(*streams, strict=True)))[-1]
+
+    def _describe(self, location: StreamLocation, schema: pa.Schema) -> StreamInfo:
+        site = self._agent.at(location.site)
+        try:
+            return site.info(location.stream)
+        except NotFoundError:
+            site.create_stream(location.stream, schema)
+            return site.info(location.stream)
 
     def claim(self, fragment: Fragment) -> dict[str, int]:
         """Claim the streams of a fragment that are not claimed yet, the target last.
@@ -80,17 +90,28 @@ class SiteCheck:
     def __init__(self, agent: AgentClient) -> None:
         self._agent = agent
         self._checked: tuple[str, float] = "", 0.0
+        self._target: StreamInfo | None = None
 
     def check(self, fragment: Fragment, leases: WriteLeases) -> None:
         """Raise ``UnavailableError`` if such a site is unreachable; check every ``_CHECK_S``."""
         version, at = self._checked
         if version == fragment.fingerprint and time.monotonic() < at + _CHECK_S:
             return
-        leases.describe_target(fragment)
+        target = leases.describe_target(fragment)
         if not isinstance(fragment, Merge):
             with suppress(NotFoundError):
                 self._agent.at(fragment.source.site).info(fragment.source.stream)
-        self._checked = fragment.fingerprint, time.monotonic()
+        self._checked, self._target = (fragment.fingerprint, time.monotonic()), target
+
+    def take_target(self, fragment: Fragment) -> StreamInfo | None:
+        """Return the description of the fragment's target if the check has just read it, once.
+
+        A later start must read it again. A description that is a little too old costs only replay.
+        """
+        version, at = self._checked
+        target, self._target = self._target, None
+        is_new = version == fragment.fingerprint and time.monotonic() < at + _DESCRIBED_S
+        return target if is_new else None
 
 
 def _streams_of(fragment: Fragment) -> list[tuple[StreamLocation, pa.Schema]]:
@@ -196,48 +217,51 @@ def _start_merge(
     since = max(target.frontier, 0)
     resumption = resume(fragment.plan, since, covered)
     location, decisions = fragment.decisions, agent.at(fragment.decisions.site)
-    stream = decisions.info(location.stream)
-    checkpoint = checkpoint_of(stream.attributes)
     if covered:
         # The stored results lack the sites that were not among the sources then. The results up to
         # the removal of a site that is a source again include the site. Gaps since the removal are
         # those of queries that began with the site, but have not taken over.
         sites = {source.data_site for source in fragment.sources}
         new = sites.difference(target.attributes.get("sites", ()))
-        presence = read_presence(agent, location, checkpoint) if new else Presence()
+        presence = read_presence(agent, location) if new else Presence()
         for site in sorted(new):
             if decided := _gap_of_new_site(presence, site, since):
                 rows = pa.Table.from_batches([row_of(one) for one in decided])
                 lease.append(location, partial(_append, decisions, location.stream, rows))
     read = target.attributes.get("read", {})
+    # The late panes of an earlier position also affect the insights that are new in the plan.
     has_former_plan = target.attributes.get("outputs") == [
         one.uid for one in fragment.plan.insights
     ]
-    with ThreadPoolExecutor(len(fragment.sources)) as pool:
-        found = pool.map(
-            lambda source: _seek_if_reachable(agent, source, resumption.needs), fragment.sources
-        )
-        ranges = dict(zip(fragment.sources, found, strict=True))
+    resumed = [source for source in fragment.sources if source.stream in read]
+    # All at once: until the first result, each request counts.
+    with ThreadPoolExecutor(2 * len(fragment.sources) + 1) as pool:
+        info = pool.submit(decisions.info, location.stream)
+        positions = {
+            source: pool.submit(_if_reachable, _seek, agent, source, resumption.needs)
+            for source in fragment.sources
+        }
+        heads = {
+            source: pool.submit(_if_reachable, _head_of, agent, source)
+            for source in (resumed if has_former_plan else ())
+        }
+    needed = {source: position.result() for source, position in positions.items()}
     start = MergeStart(
         starts={
-            source.data_site: _merge_start(each, read.get(source.stream))
-            for source, each in ranges.items()
+            source.data_site: _merge_start(position, read.get(source.stream))
+            for source, position in needed.items()
         },
-        unreachable=tuple(source.data_site for source, each in ranges.items() if each is None),
-        resumed=tuple(source.data_site for source in fragment.sources if source.stream in read),
-        # The late panes of an earlier position also affect the insights that are new in the plan.
+        unreachable=tuple(source.data_site for source, each in needed.items() if each is None),
+        resumed=tuple(source.data_site for source in resumed),
         # A site that has lost its store begins its stream anew.
         recorded={
             source.data_site: read[source.stream]
-            for source, each in ranges.items()
-            if has_former_plan
-            and each is not None
-            and source.stream in read
-            and read[source.stream] <= each.stop
+            for source, head in heads.items()
+            if needed[source] is not None and read[source.stream] <= (head.result() or 0)
         },
         since=since if covered else 0,
-        decided=stream.head,
-        checkpoint=checkpoint,
+        decided=info.result().head,
+        checkpoint=checkpoint_of(info.result().attributes),
     )
     return library.run_merge(fragment, resumption, start, lease, _for_new_query(access))
 
@@ -259,26 +283,28 @@ def _append(site: AgentClient, stream: str, rows: pa.Table, epoch: int) -> None:
     site.append(stream, rows, epoch=epoch)
 
 
-def _seek_if_reachable(agent: AgentClient, location: StreamLocation, needs: int) -> range | None:
-    """Return positions up to the head of a stream, with all its rows after the time ``needs`` (ms).
-
-    None: the site is unreachable, or the stream does not exist yet.
+def _if_reachable(request: Callable[P, int], *args: P.args, **kwargs: P.kwargs) -> int | None:
+    """Return the answer to a request; None: the site is unreachable, or its stream does not exist
+    yet.
     """
     try:
-        position = _seek(agent, location, needs)
-        return range(position, agent.at(location.site).info(location.stream).head)
+        return request(*args, **kwargs)
     except (NotFoundError, UnavailableError):
         return None
 
 
-def _merge_start(needed: range | None, read: int | None) -> int:
+def _head_of(agent: AgentClient, location: StreamLocation) -> int:
+    return agent.at(location.site).info(location.stream).head
+
+
+def _merge_start(needed: int | None, read: int | None) -> int:
     """Return the position from which a merge reads a site.
 
-    ``needed``: the positions of the rows that the merge needs; None: the site did not answer.
+    ``needed``: the position of the first row that the merge needs; None: the site did not answer.
     ``read``: the stored position of the previous query; None: unknown.
     """
     if needed is not None:
-        return needed.start if read is None else min(needed.start, read)
+        return needed if read is None else min(needed, read)
     # One row is read for certain: by then the source can seek the position itself.
     return max(0, (read or 0) - 1)
 

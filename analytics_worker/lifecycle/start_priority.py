@@ -8,39 +8,47 @@ sessions in control groups for CPU time, such as containers.
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import stamina
 
 _AUTOGROUP = Path("/proc/self/autogroup")
-_LOW_NICE = 10
-"""The nice value that gives a session a tenth of the CPU time of another one."""
+_LOW_NICE = 19
+"""The nice value with which a session gets little more than the CPU time that others leave."""
 
-_MAX_LOW_S = 10.0
+_MAX_LOW_S = 15.0
 """The maximum time (s) of a low priority, because the started worker is needed too."""
 
 
-@contextmanager
-def low_start_priority(max_s: float = _MAX_LOW_S) -> Iterator[None]:
-    """Lower the priority of the process's session in the ``with``, for at most ``max_s``.
+class StartPriority:
+    """The low CPU priority of the process's session, from ``lower`` to ``restore``.
 
     Without effect if the session has other programs, its nice value was set before, or the system
-    has no autogroups.
+    has no autogroups. ``max_s``: the maximum time (s) of the low priority.
     """
-    if not _has_normal_priority():
-        yield
-        return
-    _set_nice(_LOW_NICE)
-    limit = threading.Timer(max_s, _set_nice, [0])
-    limit.daemon = True
-    limit.start()
-    try:
-        yield
-    finally:
-        limit.cancel()
-        _set_nice(0)
+
+    def __init__(self, max_s: float = _MAX_LOW_S) -> None:
+        self._max_s = max_s
+        self._limit: threading.Timer | None = None
+
+    def lower(self) -> None:
+        """Lower the priority, unless it was lowered before."""
+        if self._limit is None and _has_normal_priority():
+            _set_nice(_LOW_NICE)
+            self._limit = threading.Timer(self._max_s, _set_nice, [0])
+            self._limit.daemon = True
+            self._limit.start()
+
+    def restore(self) -> None:
+        """Restore the normal priority, if it was lowered."""
+        if self._limit is not None:
+            self._limit.cancel()
+            _set_nice(0)
+
+
+START_PRIORITY = StartPriority()
+"""The low priority of this process, whose imports take seconds of CPU time already."""
 
 
 def _has_normal_priority() -> bool:

@@ -1,6 +1,5 @@
 """The start slot of a worker, which lets the worker's queries start one after the other."""
 
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -12,8 +11,11 @@ _TIMEOUT_S = 10.0
 _POLLED_S = 1.0
 """The time after its last call of ``request`` or ``acquire`` in which an owner waits."""
 
-_START_S = 5.0
-"""The usual time (s) from the slot to the first results of a query."""
+_START_S = 15.0
+"""The time (s) from the slot to the first results of a query on a busy machine."""
+
+_MAX_CORRECTION_WAIT_S = 30.0
+"""The time (s) after its last correction for which a fragment lets starts of queries go first."""
 
 _Rank = tuple[int, int]
 """The urgency of a start; the waiting start with the greatest rank gets the slot next."""
@@ -49,12 +51,28 @@ class StartSlot:
         self._lock = threading.Lock()
         self._owner: object | None = None
         self._expires_at = 0.0
-        self._taken_at = -math.inf
+        self._started_at: WeakKeyDictionary[object, float] = WeakKeyDictionary()
+        """Owner -> when its query has started, while the query has no results yet."""
+        self._corrected_at: WeakKeyDictionary[object, float] = WeakKeyDictionary()
 
-    @property
-    def is_start_recent(self) -> bool:
-        """Whether a query has started so recently that its first results may be missing."""
-        return time.monotonic() < self._taken_at + _START_S
+    def may_correct(self, owner: object) -> bool:
+        """Return whether ``owner`` may compute corrections now, since no query starts.
+
+        First results are more urgent than corrections, which wait for a limited time.
+        """
+        now = time.monotonic()
+        with self._lock:
+            is_starting = any(now < at + _START_S for at in self._started_at.values())
+            waits_since = self._corrected_at.setdefault(owner, now)
+            if is_starting and now < waits_since + _MAX_CORRECTION_WAIT_S:
+                return False
+            self._corrected_at[owner] = now
+            return True
+
+    def end_start(self, owner: object) -> None:
+        """Record that the query of ``owner`` has its first results, or has failed."""
+        with self._lock:
+            self._started_at.pop(owner, None)
 
     def request(self, owner: object, fragment: Fragment) -> None:
         """Let ``owner`` wait for the slot with the rank of its first query, before ``acquire``.
@@ -118,5 +136,6 @@ class StartSlot:
         now = time.monotonic()
         if self._owner not in (None, owner) and now < self._expires_at:
             return False
-        self._owner, self._taken_at, self._expires_at = owner, now, now + _TIMEOUT_S
+        self._owner, self._expires_at = owner, now + _TIMEOUT_S
+        self._started_at[owner] = now
         return True

@@ -50,6 +50,7 @@ from mistbow.errors import (
 )
 from mistbow.fabric import Worker
 from mistbow.runtime.periodic import PeriodicThread, Schedule
+from mistbow.streams.schemas import panes_stream
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -208,6 +209,7 @@ class AnalyticsWorker:
                     refused[fragment_id] = ". ".join(filter(None, (error.message, error.hint)))
                     if isinstance(error, CapacityError):
                         without_capacity.add(fragment_id)
+            self._note_orphans(domain, order)
             self._quality.set_shares(order.fragments, order.checked)
             running = [each.id for each in self.list() if each.domain == domain]
             surplus_ids = surplus(running, order.fragments, order.retained, order.moving)
@@ -234,6 +236,18 @@ class AnalyticsWorker:
         if status is None or status.fingerprint != fragment.fingerprint or status.state == "fenced":
             self.run(fragment)
             self._domains.assign(fragment_id, domain)
+
+    def _note_orphans(self, domain: str, order: Order) -> None:
+        streams = {panes_stream(each) for each in order.orphaned}
+        for runner in self._running() if streams else ():
+            fragment = runner.fragment
+            if self._domains.of(fragment.id) != domain:
+                continue
+            if fragment.id in order.orphaned:
+                runner.note_orphan()
+            if isinstance(fragment, Merge):
+                sources = [each for each in fragment.sources if each.stream in streams]
+                runner.note_orphaned_sites({each.data_site: order.number for each in sources})
 
     def _take(self, fragment_id: str) -> FragmentRunner | None:
         """Remove the runner of a fragment, and return it; None: it was removed before."""

@@ -22,6 +22,12 @@ _START_PATIENCES = 3
 Its partial fragment may be starting.
 """
 
+_ORPHAN_PATIENCES = 0.4
+"""The multiple of the patience for a site whose partial fragment has lost its worker.
+
+No panes can come until another worker has started the fragment, which takes seconds.
+"""
+
 _MAX_ABSENCE_MS = 60_000
 """The longest time (ms) after which a site joins again although its stays were short."""
 
@@ -98,6 +104,14 @@ class MergeFrontier:
         self._monotonic = monotonic
         self._excluded = 0.0
         self._lags: dict[str, _SiteLag] = {}
+        self._orphaned_at: dict[str, int] = {}
+
+    def note_orphan(self, site: str, frontier: int) -> None:
+        """Wait less for a site: the worker that wrote its panes up to ``frontier`` (ms) is dead.
+
+        Later panes are those of the next worker, which has the usual patience.
+        """
+        self._orphaned_at[site] = frontier
 
     def exclude(self, seconds: float) -> None:
         """Exclude the last ``seconds``, in which no site was observed, from all times of sites."""
@@ -254,7 +268,9 @@ class MergeFrontier:
     def _is_silent(self, site: str) -> bool:
         lag, now = self._lags[site], self._now()
         is_new = lag.frontier < 0 and site not in self._resumed
-        patience = self._patience * (_START_PATIENCES if is_new else 1)
+        is_orphaned = self._orphaned_at.get(site) == lag.frontier
+        patiences = _START_PATIENCES if is_new else _ORPHAN_PATIENCES if is_orphaned else 1
+        patience = self._patience * patiences
         is_slow = lag.far_since is not None and now - lag.far_since > MAX_LAG_PATIENCES * patience
         return is_slow or now - lag.silent_since > patience
 

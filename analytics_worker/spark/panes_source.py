@@ -42,6 +42,12 @@ from analytics_worker.spark.task_usage import record_usage
 from mistbow.errors import LostDataError, UnavailableError
 
 _MAX_WAIT_S = 0.25
+_MAX_FIRST_WAIT_S = 2.0
+"""The time (s) for which the first micro-batch after stored results waits for a further tick.
+
+Spark runs this micro-batch in any case, even if it closes nothing, and it is the most expensive.
+"""
+
 _RETRY_S = 0.3
 _MAX_RETRY_S = 3.0
 """The time (s) for which a failed read of a site is repeated, since its agent may restart.
@@ -119,11 +125,14 @@ class PanesStreamReader(DataSourceStreamReader):
             record_usage(self._options.usage)
 
     def _next_offset(self, start: dict[str, Any]) -> dict[str, Any]:
-        if self._watcher is None:
-            self._watcher = SiteWatcher(self._options, start["next"])
         watcher, promise = self._watcher, start["promise"]
-        progress = watcher.progress(_MAX_WAIT_S, promise)
-        frontier = watcher.frontier(progress, promise)
+        if watcher is None:
+            self._watcher = watcher = SiteWatcher(self._options, start["next"])
+            wait_s = _MAX_FIRST_WAIT_S if self._options.since else _MAX_WAIT_S
+            progress, frontier = watcher.first(wait_s, promise)
+        else:
+            progress = watcher.progress(_MAX_WAIT_S, promise)
+            frontier = watcher.frontier(progress, promise)
         if frontier < promise:
             return start
         closed = watcher.merge.reached(frontier, promise)

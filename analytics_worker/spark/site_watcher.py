@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from analytics.plan.fragments import StreamLocation
 from analytics_worker.agent_clients import agent_client
@@ -25,6 +25,7 @@ _MAX_UNREAD_S = 10.0
 Another query costs a start, and would need the decisions too.
 """
 
+_FIRST_POLL_S = 0.25
 _SLOW_REQUEST_S = 1.0
 """The time (s) of a slow request about decisions, after which the observations of sites are old."""
 
@@ -48,6 +49,7 @@ class SiteWatcher:
         self._undecided_since: float | None = None
         self._unread_since: float | None = None
         self._unstored_since: float | None = None
+        self._orphans: dict[str, int] = {}
         self.merge = MergeFrontier(
             options.grain_ms,
             options.patience_ms,
@@ -66,13 +68,47 @@ class SiteWatcher:
             for location in options.sources
         }
 
+    def first(self, wait_s: float, promise: int) -> tuple[dict[str, SiteProgress], int]:
+        """Return the progress and the frontier for the first micro-batch.
+
+        The tick ``promise`` (ms) is stored already, so the method waits for the next one too, if
+        any site has reached that: a site that has not may be silent, and leave. It does not wait
+        for sites that have left, or that did not answer when the query started.
+        """
+        deadline = time.monotonic() + wait_s
+        self._read_decisions()
+        ignored = {*self.absent(promise), *self._options.unsought}
+        progress = self._await_progress(wait_s, promise, ignored)
+        following = self.merge.next_promise(promise)
+        while (frontier := self.frontier(progress, promise)) >= promise > 0:
+            furthest = max(one.frontier for one in progress.values())
+            if not frontier < following <= furthest:
+                break
+            further = self.frontier(progress, following)
+            absent, then = set(self.absent(promise)), set(self.absent(following))
+            # A site that joins, or that is lost with rows of the first tick, needs a batch between.
+            is_one_batch = absent <= then and self.unreachable.isdisjoint(then - absent)
+            if further >= following and is_one_batch:
+                return progress, further
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            progress = self._await_progress(
+                min(left, _FIRST_POLL_S), following, self.absent(following)
+            )
+        return progress, frontier
+
     def progress(self, wait_s: float, promise: int) -> dict[str, SiteProgress]:
         """Return a dict: site -> the progress of the site's panes.
 
         Waits until all present sites have reached the promised tick (ms), at most for ``wait_s``.
         Raises the error of a site whose stream cannot be read.
         """
-        absent = self.absent(promise)
+        return self._await_progress(wait_s, promise, self.absent(promise))
+
+    def _await_progress(
+        self, wait_s: float, promise: int, ignored: Collection[str]
+    ) -> dict[str, SiteProgress]:
         deadline = time.monotonic() + wait_s
         while True:
             progress = {site: one.progress for site, one in self._listeners.items()}
@@ -80,7 +116,7 @@ class SiteWatcher:
                 if listener.error is not None:
                     raise listener.error  # the query is started again, from an earlier position
             left = deadline - time.monotonic()
-            present = (one.frontier for site, one in progress.items() if site not in absent)
+            present = (one.frontier for site, one in progress.items() if site not in ignored)
             if left <= 0 or min(present, default=-1) >= promise:
                 return progress
             self._changed.wait(left)
@@ -95,6 +131,7 @@ class SiteWatcher:
         """
         if not self._read_decisions():
             return -1
+        self._note_orphans(progress)
         decisions = self.merge.decide(progress, self.presence, promise, system_clock())
         if not decisions:
             self._undecided_since = self._unstored_since = None
@@ -112,6 +149,14 @@ class SiteWatcher:
     def unreachable(self) -> frozenset[str]:
         """The sites that do not answer at present."""
         return frozenset(site for site, one in self._listeners.items() if one.is_unreachable)
+
+    def _note_orphans(self, progress: Mapping[str, SiteProgress]) -> None:
+        """Note, once for each order, the sites whose partial fragments have lost their workers."""
+        lease = self._options.lease
+        for site, number in ({} if lease is None else lease.orphaned_sites).items():
+            if site in progress and self._orphans.get(site) != number:
+                self._orphans[site] = number
+                self.merge.note_orphan(site, progress[site].frontier)
 
     def _store(self, decisions: Sequence[SiteDecision]) -> bool:
         """Store decisions if this query decides, and return whether the needed sites answer.

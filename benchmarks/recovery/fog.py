@@ -22,6 +22,7 @@ from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
 from suite.child import Child
 from suite.child_logs import StdoutLog
+from suite.processes import PACKAGES
 from suite.supervisor import Supervisor
 from tests.support.conditions import eventually
 
@@ -193,4 +194,5 @@ def _child(
     full = service if service == "enabler" else f"{service}-{name or site}"
     argv = ("ip", "netns", "exec", f"mistbow-fog-{backend.name}.{site}", sys.executable)
     own = {"MISTBOW_HOME": str(home / full), "MISTBOW_NODE": site}
-    return Child(full, (*argv, "-m", "command_line.app", service), lambda: True, own | dict(env))
+    module = (PACKAGES[service],) if service in PACKAGES else ("command_line.app", service)
+    return Child(full, (*argv, "-m", *module), lambda: True, own | dict(env))

@@ -11,7 +11,7 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 
 from analytics.plan.fragments import Fragment, Partial, fragment_from_json
-from analytics.plan.orders import OrderAnswer, order_from_json, surplus
+from analytics.plan.orders import Order, OrderAnswer, order_from_json, surplus
 from analytics.plan.status import FragmentState, FragmentStatus
 from mistbow.auth.audiences import OwnAddresses
 from mistbow.auth.service_key import ServiceKey
@@ -32,6 +32,7 @@ class RecordingWorker:
         self.fragments: dict[str, Fragment] = {}
         self.accepted: list[Fragment] = []
         self.stopped: list[str] = []
+        self.orders: list[Order] = []
         self.domains: dict[str, str] = defaultdict(lambda: DEFAULT_DOMAIN)
         """Fragment id -> the domain of the order with this fragment."""
         self.state: FragmentState = "running"
@@ -72,6 +73,7 @@ class RecordingWorker:
         @app.put("/domains/{domain}/order")
         async def obey(domain: str, request: Request) -> Response:
             order = order_from_json(await request.body())
+            self.orders.append(order)
             for fragment_id, encoded in order.fragments.items():
                 fragment = fragment_from_json(encoded)
                 assert fragment.id == fragment_id

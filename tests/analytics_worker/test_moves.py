@@ -109,9 +109,15 @@ class Mover:
         self.runner = self.start()
         eventually(lambda: self.runner.status().active, timeout=60, what="the fragment runs")
 
-    def start(self) -> FragmentRunner:
-        """Start the fragment on another runner, beside the present one."""
-        return self._stack.enter_context(running(self._spark, self._agent, self.fragment))
+    def start(self, *, as_orphan: bool = False) -> FragmentRunner:
+        """Start the fragment on another runner, beside the present one.
+
+        ``as_orphan``: as if the present one were dead.
+        """
+        runner = self._stack.enter_context(running(self._spark, self._agent, self.fragment))
+        if as_orphan:
+            runner.note_orphan()
+        return runner
 
     def take_over(self, runner: FragmentRunner) -> None:
         """Wait until a runner has taken over, then stop the former one."""
@@ -136,8 +142,8 @@ def test_moved_fragment_with_accumulators_equals_the_oracle(
         # A runner claims a stream without results at once.
         eventually(lambda: agent.info(target).frontier > 0, what="the first results are stored")
         first = agent.info(target).epoch
-        for _ in range(2):
-            mover.take_over(mover.start())
+        for as_orphan in (False, True):
+            mover.take_over(mover.start(as_orphan=as_orphan))
         assert agent.info(target).epoch == first + 2
         assert agent.info(states_stream(target)).epoch == first + 2
 
@@ -191,8 +197,8 @@ def test_moved_partial_stores_each_pane_once(spark: SparkSession, agent: AgentCl
     )
     traffic = Traffic(metrics=(metric,), late_every=61)
     with Sender(agent.url, traffic), moving(spark, agent, partial) as mover:
-        for _ in range(3):
-            mover.take_over(mover.start())
+        for as_orphan in (False, True, False):
+            mover.take_over(mover.start(as_orphan=as_orphan))
         end = system_clock()
         eventually(lambda: mover.runner.status().frontier > end + 5000, timeout=60)
     panes = agent.read(target).table.to_pylist()

@@ -29,6 +29,16 @@ def test_lease_has_the_epochs_that_are_granted(tmp_path: Path) -> None:
     same.wait(5000)
 
 
+def test_query_reads_the_sites_whose_workers_are_dead_until_it_ends(tmp_path: Path) -> None:
+    lease = lease_in(tmp_path)
+    assert lease.orphaned_sites == {}
+    lease.note_orphaned_sites({"edge": 7})
+    assert QueryLease(lease.url, lease.target, lease.folder).orphaned_sites == {"edge": 7}
+    lease.delete()
+    lease.note_orphaned_sites({"edge": 8})
+    assert lease.orphaned_sites == {}
+
+
 def test_query_that_has_ended_can_no_longer_write(tmp_path: Path) -> None:
     lease = lease_in(tmp_path)
     lease.grant({TARGET.stream: 3})

@@ -25,6 +25,7 @@ from mistbow.client.agent import AgentClient
 from mistbow.java import find_java
 from suite.child import Child, ManagedChild
 from suite.child_logs import FileLog
+from suite.processes import PACKAGES
 from suite.settings import RunSettings
 from suite.watchdog import start_watchdog
 from tests.support.conditions import eventually
@@ -226,7 +227,7 @@ class ChaosFog:
         if role == "ignite":
             argv = self._configs[site].argv(find_java(), self._jars)
         else:
-            argv = [sys.executable, "-m", "command_line.app", role]
+            argv = [sys.executable, "-m", PACKAGES[role]]
         inside = self._backend.command_in(site, argv)
         settings = {} if role == "ignite" else self._settings(site, role)
         return Child(f"{role}-{site}", tuple(inside), lambda: self.is_ready(site, role), settings)

@@ -5,16 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.chaos.recovery import Recovery, percentile
+from tests.chaos.recovery import GOAL_MS, Recovery, percentile
 from tests.chaos.storm import StormLog
 from tests.chaos.timeline import LoggedEvent, fault_events, timeline
 from tests.chaos.verdict import ComparedResults
-
-GOAL_MS = 8000
-"""The goal for the 95th percentile of the time from a worker's death to the next result.
-
-It is a goal for deaths ``alone``: a storm may take away at once what a recovery needs.
-"""
 
 
 @dataclass(frozen=True, slots=True)

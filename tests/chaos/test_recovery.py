@@ -83,7 +83,7 @@ def test_report_lists_faults_and_times() -> None:
 
 
 def test_slow_recovery_has_a_timeline_of_the_services_logs(tmp_path: Path) -> None:
-    def write(site: str, name: str, *events: tuple[str, int, dict[str, str]]) -> None:
+    def write(site: str, name: str, *events: tuple[str, int, dict[str, object]]) -> None:
         folder = tmp_path / site / "logs"
         folder.mkdir(parents=True)
         lines = [
@@ -93,14 +93,15 @@ def test_slow_recovery_has_a_timeline_of_the_services_logs(tmp_path: Path) -> No
         (folder / name).write_text("\n".join([*lines, '{"event": "wor']))
 
     # T is 16 min 40 s.
-    failed = {"fragment": "f", "reason": "no answer", "trace": "long"}
-    write("north", "worker.jsonl", ("query_running", 39, {}), ("query_running", 59, {}))
+    running = {"fragment": "f", "batches": 2, "spent_ms": {"addBatch": 900}}
+    failed: dict[str, object] = {"fragment": "f", "reason": "no answer", "trace": "long"}
+    write("north", "worker.jsonl", ("query_running", 39, {}), ("query_running", 59, running))
     write("south", "worker.jsonl.1", *[("fragment_failed", 48, failed)] * 2, ("other", 49, {}))
     write("cloud", "enabler.jsonl", ("worker_lost", 42, {"worker": "w"}))
     events = logged_events(tmp_path)
 
     cut = injected("link cut", T - 5000, T + 3000)
-    log = StormLog((cut, injected("worker killed", T), injected("worker killed", T + 9000)), ())
+    log = StormLog((cut, injected("worker killed", T), injected("worker killed", T + 12_000)), ())
     events += fault_events(log)
     slow, fast = recoveries(log, [result(T + 20_000, 0)])
     assert list(timeline(slow, events)) == [
@@ -108,8 +109,9 @@ def test_slow_recovery_has_a_timeline_of_the_services_logs(tmp_path: Path) -> No
         "       +2.0 s enabler of cloud: worker_lost worker=w",
         f"       +3.0 s storm: end of link cut: {cut.step.target}",
         "       +8.0 s worker of south: fragment_failed fragment=f reason=no answer",
-        f"       +9.0 s storm: worker killed: {cut.step.target}",
-        "      +19.0 s worker of north: query_running",
+        f"      +12.0 s storm: worker killed: {cut.step.target}",
+        "      +19.0 s worker of north: query_running fragment=f batches=2 "
+        "spent_ms={'addBatch': 900}",
     ]
     assert list(timeline(fast, events)) == []
     [never, _] = recoveries(log, [])

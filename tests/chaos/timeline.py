@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tests.chaos.recovery import Recovery
+from tests.chaos.recovery import GOAL_MS, Recovery
 from tests.chaos.storm import StormLog
-
-SLOW_MS = 20_000
-"""The time (ms) to the next result from which on a recovery has a timeline."""
 
 _NEVER_MS = 120_000
 """The length (ms) of the timeline of a death after which no result came."""
@@ -22,8 +19,10 @@ _EVENTS = frozenset({
     "streams_claimed", "query_running", "reconciliation_failed", "reconciliation_recovered",
     "worker_reconciliation_failed", "worker_reconciliation_recovered",
 })  # fmt: skip
-_FIELDS = ("worker", "fragment", "scheduler", "reason", "problem", "error")
-_MAX_FIELD = 100
+_FIELDS = (
+    "worker", "fragment", "scheduler", "reason", "problem", "error", "batches", "spent_ms",
+)  # fmt: skip
+_MAX_FIELD = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +56,12 @@ def fault_events(log: StormLog) -> Iterator[LoggedEvent]:
 
 
 def timeline(recovery: Recovery, events: Iterable[LoggedEvent]) -> Iterator[str]:
-    """Yield a line for each event until the next result; none for a fast recovery.
+    """Yield a line for each event until the next result; none for a recovery within the goal.
 
     Of equal events of a service in a row, only the first one has a line.
     """
     length = _NEVER_MS if recovery.next is None else recovery.next
-    if length < SLOW_MS:
+    if length <= GOAL_MS:
         return
     last: dict[str, str] = {}
     for event in sorted(events, key=lambda each: each.at):

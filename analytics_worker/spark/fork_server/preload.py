@@ -21,8 +21,11 @@ import pyspark.sql.worker.python_streaming_sink_runner
 import pyspark.sql.worker.write_into_data_source
 import pyspark.worker
 
+import analytics_worker.spark.failure_accumulator
+import analytics_worker.spark.lowering
 import analytics_worker.spark.panes_source
 import analytics_worker.spark.sink
+import analytics_worker.spark.source
 
 gc.collect()
 # The processes collect garbage after each task: frozen objects are neither visited nor copied.

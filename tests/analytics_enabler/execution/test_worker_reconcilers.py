@@ -12,9 +12,11 @@ from analytics.plan.fragments import Fragment
 from analytics.plan.orders import Lease, Order, OrderAnswer
 from analytics.plan.status import FragmentStatus
 from analytics_enabler.execution.worker_reconcilers import (
+    MAX_REFUSALS,
     DesiredFragments,
     WorkerReconciler,
     WorkerReconcilers,
+    _Contact,
 )
 from analytics_enabler.fragments import WHOLE, whole
 from analytics_enabler.groups import Group
@@ -75,24 +77,30 @@ class ScriptedWorker(AsyncWorkerClient):
         super().__init__("http://127.0.0.1:1", attempts=1)
         self.error = error
         self.calls = 0
+        self.statuses: list[FragmentStatus] = []
+        self.requests: list[str] = []
+        self.orders: list[Order] = []
         self.lease: Lease | None = None
         """The lease of another enabler, which the worker obeys; None: it obeys every order."""
 
     async def list(self) -> list[FragmentStatus]:
-        """Return no fragments, or raise the error."""
+        """Return the statuses, or raise the error."""
         self.calls += 1
+        self.requests.append("list")
         if isinstance(self.error, StartingError):
             raise self.error
         if self.error is not None:
             raise UnavailableError("the worker does not answer") from self.error
-        return []
+        return self.statuses
 
     async def obey(self, domain: str, order: Order) -> OrderAnswer:
         """Run nothing, or refuse an order under a lesser lease."""
         self.calls += 1
+        self.requests.append("obey")
         if self.lease is not None:
             raise FencedError("outdated", details=msgspec.to_builtins(self.lease))
-        return OrderAnswer(fragments=[])
+        self.orders.append(order)
+        return OrderAnswer(fragments=self.statuses)
 
 
 class ManualSeconds:
@@ -162,6 +170,23 @@ async def test_restarted_worker_is_dead_until_it_can_run_fragments() -> None:
 
 
 @pytest.mark.integration  # it waits for repeated calls
+async def test_dead_worker_that_is_too_slow_to_answer_stays_dead() -> None:
+    client = ScriptedWorker(httpx.ReadTimeout("no answer"))
+    async with reconciler_of(client, ManualSeconds()) as reconciler:
+        for _ in range(MAX_REFUSALS):
+            reconciler._note_contact(_Contact.REFUSAL)
+            assert reconciler.liveness is Liveness.ALIVE
+            await wait_for_calls(client, 2)
+        for _ in range(MAX_REFUSALS):
+            reconciler._note_contact(_Contact.REFUSAL)
+        await wait_for_calls(client, 2)
+        assert reconciler.liveness is Liveness.DEAD
+        client.error = None
+        await wait_for_calls(client, 2)
+        assert reconciler.liveness is Liveness.ALIVE
+
+
+@pytest.mark.integration  # it waits for repeated calls
 async def test_silent_worker_is_dead_only_if_it_does_not_announce_itself_either() -> None:
     client, seconds = ScriptedWorker(None), ManualSeconds()
     async with reconciler_of(client, seconds) as reconciler:
@@ -197,6 +222,32 @@ async def test_lease_that_the_worker_obeys_is_known_while_it_refuses_orders() ->
         client.lease = None
         await wait_for_calls(client, 4)
         assert reconciler.rival_lease is None
+
+
+@pytest.mark.integration  # it waits for repeated calls
+async def test_changed_fragments_are_ordered_at_once_but_observed_before_the_next_change() -> None:
+    client = ScriptedWorker(None)
+    async with reconciler_of(client, ManualSeconds()) as reconciler:
+        await wait_for_calls(client, 2)
+        client.requests.clear()
+        for share in (0.1, 0.2):
+            checked = {FRAGMENT.id: share}
+            reconciler.set_desired(DesiredFragments({FRAGMENT.id: FRAGMENT}, checked=checked))
+            await wait_for_calls(client, 1)
+        assert client.requests[:3] == ["obey", "list", "obey"]
+
+
+@pytest.mark.integration  # it waits for repeated calls
+async def test_worker_receives_one_order_when_a_fragment_that_it_runs_is_orphaned() -> None:
+    client = ScriptedWorker(None)
+    client.statuses = [msgspec.structs.replace(RUNNING, domain=DEFAULT_DOMAIN)]
+    async with reconciler_of(client, ManualSeconds()) as reconciler:
+        for orphaned, orders in ((set(), 0), ({FRAGMENT.id}, 1), (set(), 1), ({FRAGMENT.id}, 2)):
+            desired = DesiredFragments({FRAGMENT.id: FRAGMENT}, orphaned=frozenset(orphaned))
+            reconciler.set_desired(desired)
+            await wait_for_calls(client, 3)
+            assert len(client.orders) == orders
+        assert {each.orphaned for each in client.orders} == {frozenset({FRAGMENT.id})}
 
 
 @pytest.mark.integration  # it starts reconcilers, which call the worker

@@ -6,6 +6,7 @@ luck.
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -171,6 +172,27 @@ def test_worker_that_lost_fragments_receives_them_again(
     eventually(lambda: worker.fragments)
     first, second = worker.accepted
     assert first == second
+
+
+def test_worker_learns_that_the_former_worker_of_its_fragment_is_dead(
+    enabler: EnablerClient, agent_url: str
+) -> None:
+    first, second = RecordingWorker("w1"), RecordingWorker("w2")
+    with ExitStack() as dying:
+        dying.enter_context(first.running(agent_url))
+        enabler.submit(NOW)
+        eventually(lambda: first.fragments)
+        (fragment_id,) = first.fragments
+        with second.running(agent_url):
+            dying.close()
+            eventually(lambda: second.fragments, what="the other worker receives the fragment")
+            (order,) = second.orders
+            assert order.orphaned == {fragment_id}
+            assert not any(each.orphaned for each in first.orders)
+            # The worker writes the fragment, so it is not orphaned any more.
+            enabler.submit(HEADROOM)
+            eventually(lambda: len(second.orders) > 1)
+            assert not second.orders[-1].orphaned
 
 
 @pytest.mark.integration  # it waits for requests of the reconciler

@@ -35,6 +35,8 @@ class FakeAgent:
     is_silent: bool = False
     """Whether each request fails at once."""
     refusals: int = 0
+    descriptions: int = 0
+    """How often a stream was described."""
 
     def __post_init__(self) -> None:
         self.answers.set()
@@ -55,6 +57,7 @@ class FakeAgent:
         if not self.answers.is_set():
             self.answers.wait(30)
             raise UnavailableError("the site n1 does not answer")
+        self.descriptions += 1
         return StreamInfo(name, [], 0, 0, self.frontier, self.epoch, self.attributes, 0, None)
 
     def seek(self, name: str, time: int) -> int:

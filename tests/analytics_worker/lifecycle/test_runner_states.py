@@ -463,6 +463,30 @@ def test_query_that_requests_epochs_receives_them_and_runs_once_it_has_caught_up
         scene.reaches(RunnerState.RUNNING)
 
 
+def test_first_query_of_an_orphaned_fragment_claims_its_streams_before_it_catches_up() -> None:
+    with running_scene(frontier=5000) as scene:
+        scene.runner.note_orphan()
+        scene.has_queries(1)
+        (query,) = scene.library.queries
+        eventually(lambda: query.lease.epochs == {"panes": 1}, timeout=10, what="the epochs")
+        assert (query.frontier, query.lease.is_requested) == (0, False)
+        assert scene.state() is RunnerState.STARTING
+        query.frontier = 5000
+        scene.reaches(RunnerState.RUNNING)
+        assert scene.agent.epoch == 1
+
+
+def test_orphan_that_is_noted_after_the_takeover_changes_nothing(scene: RunnerScene) -> None:
+    query = run_first_query(scene)
+    eventually(lambda: scene.agent.frontier == 1000, timeout=10, what="the frontier")
+    scene.runner.note_orphan()
+    query.failure = QueryFailure("lost")
+    scene.has_queries(2)
+    second = scene.library.queries[1]
+    eventually(lambda: second.observations > 5, timeout=10, what="observations")
+    assert (scene.agent.epoch, second.lease.epochs) == (1, None)
+
+
 def test_failed_query_without_epochs_leaves_the_target_to_its_writer() -> None:
     with running_scene(frontier=5000) as scene:
         scene.has_queries(1)

@@ -27,7 +27,7 @@ from mistbow.clock import system_clock
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import CapacityError, StartingError
 from mistbow.fabric import Worker
-from tests.analytics_worker.lifecycle.fragments import partial
+from tests.analytics_worker.lifecycle.fragments import merge_of, partial
 from tests.support.conditions import eventually
 from tests.support.http_server import served
 
@@ -149,6 +149,28 @@ def test_worker_lists_its_fragments_to_others_once_its_library_has_started(
 
         eventually(is_empty, what="the worker has started")
         client.close()
+
+
+def test_order_notes_the_orphaned_fragments_and_the_sites_of_a_merge_whose_workers_are_dead(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[tuple[str, Mapping[str, int] | None]] = []
+    monkeypatch.setattr(
+        FragmentRunner, "note_orphan", lambda self: noted.append((self.fragment.id, None))
+    )
+    monkeypatch.setattr(
+        FragmentRunner,
+        "note_orphaned_sites",
+        lambda self, sites: noted.append((self.fragment.id, sites)),
+    )
+    scene.start()
+    merge = merge_of(PARTIAL.id, "g.0123abcd.n2")
+    lease, elsewhere = Lease(1, 1), partial("h.0123abcd.n2")
+    scene.worker.obey("north", order_of(lease, [elsewhere], frozenset()))
+    orphaned = frozenset({"g.0123abcd.n2", merge.id, elsewhere.id})
+    order = order_of(lease, [PARTIAL, merge], frozenset(), number=7, orphaned=orphaned)
+    scene.worker.obey(DEFAULT_DOMAIN, order)
+    assert noted == [(merge.id, None), (merge.id, {"g.0123abcd.n2": 7})]
 
 
 def test_slow_stop_delays_no_later_order(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,8 +41,9 @@ def _run(python: str, statement: str, **options: str) -> str:
 
 
 def test_a_process_of_the_launcher_has_all_modules_loaded(python: str) -> None:
-    statement = "import sys; print('analytics_worker.spark.sink' in sys.modules)"
-    assert _run(python, statement) == "True"
+    for module in ("spark.sink", "evaluate.computation", "spark.source"):
+        statement = f"import sys; print('analytics_worker.{module}' in sys.modules)"
+        assert _run(python, statement) == "True"
 
 
 def test_a_process_has_the_environment_and_the_folder_of_the_launcher(

@@ -173,6 +173,37 @@ def test_first_micro_batch_closes_all_windows_whose_panes_have_arrived(
     assert (end["next"], end["closed"], end["promise"]) == ({"edge": 9}, closed, promise)
 
 
+class RecordedWaits(PresentSite):
+    """A watcher that records for how long (s) it is to wait for its sites."""
+
+    def __init__(self) -> None:
+        super().__init__(6000)
+        self.waits: list[tuple[str, float]] = []
+
+    def first(self, wait_s: float, promise: int) -> tuple[dict[str, SiteProgress], int]:
+        """Record the wait before the first micro-batch."""
+        self.waits.append(("first", wait_s))
+        return super().progress(wait_s, promise), self.reached
+
+    def progress(self, wait_s: float, promise: int) -> dict[str, SiteProgress]:
+        """Record the wait before a later micro-batch."""
+        self.waits.append(("later", wait_s))
+        return super().progress(wait_s, promise)
+
+
+@pytest.mark.parametrize(("since", "first_s"), [(5500, 2.0), (0, 0.25)])
+def test_first_micro_batch_after_stored_results_waits_longer_for_its_sites(
+    monkeypatch: pytest.MonkeyPatch, since: int, first_s: float
+) -> None:
+    watcher = RecordedWaits()
+    monkeypatch.setattr(panes_source, "SiteWatcher", lambda *_: watcher)
+    reader = PanesStreamReader(replace(OPTIONS, since=since))
+    start = reader.initialOffset()
+    for _ in range(2):
+        start = reader.latestOffset(start, None)
+    assert watcher.waits == [("first", first_s), ("later", 0.25)]
+
+
 def test_each_micro_batch_of_a_backlog_closes_a_limited_number_of_ticks() -> None:
     reader = PanesStreamReader(OPTIONS)
     reader._watcher = cast("SiteWatcher", PresentSite(1_000_000))

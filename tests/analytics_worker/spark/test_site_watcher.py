@@ -1,7 +1,7 @@
 """The watcher of a merge's sites while the site with the decisions does not answer."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -148,6 +148,23 @@ def test_watcher_raises_the_error_of_decisions_that_cannot_be_stored_for_long(
         watcher.frontier(BEHIND, PROMISE)
 
 
+def test_site_of_a_dead_worker_leaves_sooner_once_for_each_order(
+    agent: FakeAgent, watcher: SiteWatcher
+) -> None:
+    lease = watcher._options.lease
+    assert lease is not None
+    lease.note_orphaned_sites({"b": 7, "unknown": 7})
+    assert watcher.frontier(BEHIND, PROMISE) == 5000
+    # The next worker writes panes, and dies.
+    moved = BEHIND | {"b": SiteProgress(8, 5500)}
+    assert watcher.frontier(moved, PROMISE) == 5500
+    agent.now += 2.1
+    assert watcher.frontier(moved, PROMISE) == 5500
+    lease.note_orphaned_sites({"b": 8})
+    assert watcher.frontier(moved, PROMISE) == 8000
+    assert [each.site for each in agent.decisions] == ["b"]
+
+
 def test_sites_do_not_leave_because_the_decisions_could_not_be_read(
     agent: FakeAgent, watcher: SiteWatcher
 ) -> None:
@@ -194,3 +211,37 @@ def test_watcher_waits_for_present_sites_only(agent: FakeAgent, watcher: SiteWat
     began = time.monotonic()
     assert watcher.progress(10.0, PROMISE) == BEHIND
     assert time.monotonic() < began + 5.0
+
+
+@pytest.mark.parametrize(("has_left", "unsought"), [(True, ()), (False, ("b",))])
+def test_first_micro_batch_waits_neither_for_sites_that_have_left_nor_for_unreachable_sites(
+    agent: FakeAgent, watcher: SiteWatcher, has_left: bool, unsought: tuple[str, ...]
+) -> None:
+    if has_left:
+        agent.decisions = (SiteDecision(5000, "b", Left()),)
+    listeners = {site: SimpleNamespace(progress=one, error=None) for site, one in BEHIND.items()}
+    watcher._listeners = cast("Any", listeners)
+    watcher._options = replace(watcher._options, unsought=frozenset(unsought))
+    began = time.monotonic()
+    assert watcher.first(10.0, PROMISE)[0] == BEHIND
+    assert time.monotonic() < began + 5.0
+
+
+@pytest.mark.parametrize(
+    ("is_lost", "wait_s", "frontier"), [(False, 10.0, 8000), (True, 0.3, 5000)]
+)
+def test_first_micro_batch_waits_until_a_silent_site_has_left_unless_its_rows_cannot_be_read(
+    agent: FakeAgent, watcher: SiteWatcher, is_lost: bool, wait_s: float, frontier: int
+) -> None:
+    lease = watcher._options.lease
+    assert lease is not None
+    lease.note_orphaned_sites({"b": 7})
+    listeners = {
+        site: SimpleNamespace(progress=one, error=None, is_unreachable=is_lost and site == "b")
+        for site, one in BEHIND.items()
+    }
+    watcher._listeners = cast("Any", listeners)
+    agent.read_s = 0.9
+    assert watcher.first(wait_s, 5000) == (BEHIND, frontier)
+    assert [each.site for each in agent.decisions] == ["b"]
+    assert watcher.absent(PROMISE) == ("b",)

@@ -1,0 +1,47 @@
+"""The tasks that no worker runs since their worker has died."""
+
+from collections.abc import Callable, Collection, Mapping
+
+from analytics_enabler.fragments import Tasks
+from analytics_enabler.groups import Group
+
+
+class OrphanedTasks:
+    """The tasks whose last worker is dead, until another worker writes their results or panes.
+
+    They are in memory only: after a restart of the enabler, tasks start as those that move.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[tuple[str, str]] = set()
+
+    def observe(
+        self,
+        tasks: Mapping[Group, Tasks],
+        nodes: Mapping[str, Mapping[str, str]],
+        dead: Collection[str],
+        is_written: Callable[[str], bool],
+    ) -> None:
+        """Update the tasks, before the tasks of dead workers are placed again.
+
+        ``tasks``: the planned tasks. ``nodes``: group id -> task -> node. ``dead``: the dead
+        workers. ``is_written``: returns whether any worker writes a fragment (its id). A worker
+        that is dead before it has taken over leaves no orphan: the former worker still writes.
+        """
+        found = {
+            (group, task)
+            for group, by_task in nodes.items()
+            for task, node in by_task.items()
+            if node in dead
+        }
+        found |= self._tasks
+        self._tasks = {
+            (group.id, task)
+            for group, by_task in tasks.items()
+            for task, fragment in by_task.items()
+            if (group.id, task) in found and not is_written(fragment.id)
+        }
+
+    def has(self, group: Group, task: str) -> bool:
+        """Return whether a task is orphaned."""
+        return (group.id, task) in self._tasks
