@@ -87,12 +87,18 @@ def secrets(
     namespace: str,
     trust: FogTrust,
     report: Callable[[str], None],
+    *,
+    trust_only: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Yield the manifest of the secret of each component of each site.
 
     The site of the enabler is the core: its services have their rights at all sites. Components
     with a revoked identity are left out, and ``report`` is called for each of them. With TLS, each
     component has a certificate of the release's authority, unless the secrets exist.
+
+    ``trust_only``: components keep their certificates. After a rotation of the authority, they then
+    trust the new authority before it signs a certificate. Nodes get changed secrets at different
+    times, so a certificate must not change together with the authorities.
     """
     name = release_prefix(release)
     tls = values["tls"]
@@ -107,7 +113,7 @@ def secrets(
             continue
         if tls["enabled"] and not tls["existingSecrets"]:
             hosts = _hosts(f"{name}-enabler" if kind == "enabler" else whole, kind, namespace)
-            files |= authority.files_of(whole, hosts)
+            files |= authority.files_of(whole, hosts, trust_only=trust_only)
         yield {
             "apiVersion": "v1",
             "kind": "Secret",
