@@ -1,8 +1,10 @@
 """The Helm chart, rendered by Helm, and checked against the schemas of Kubernetes' API."""
 
 import base64
+import re
 import subprocess
 from collections import Counter
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ THREE_SITES = {
         {
             "name": "cloud",
             "region": "centre",
+            "nodeSelector": {"site": "cloud"},
             "storage": {"size": "20Gi"},
             "worker": {"replicas": 2},
         },
@@ -41,7 +44,7 @@ THREE_SITES = {
             "storage": {"size": "2Gi", "storageClassName": "local"},
             "worker": {"replicas": 1, "resources": {"limits": {"memory": "1Gi"}}},
         },
-        {"name": "edge-south", "storage": {"size": "2Gi"}},
+        {"name": "edge-south", "nodeSelector": {"site": "south"}, "storage": {"size": "2Gi"}},
     ],
     "settings": {"MISTBOW_LATENESS_MS": 2000},
     "networkPolicy": {"clients": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
@@ -122,6 +125,20 @@ def test_each_site_has_its_workloads(manifests: list[dict[str, Any]]) -> None:
         *(f"fog-{kind}-{site}" for kind in ("storage", "monitor") for site in sites),
         *("fog-worker-cloud", "fog-worker-edge-north", "fog-enabler"),
     }
+
+
+def test_no_node_belongs_to_two_sites_of_the_documented_example(tmp_path: Path) -> None:
+    page = (image.ROOT / "docs" / "kubernetes.md").read_text()
+    [example] = re.findall(r"```yaml\n# sites\.yaml\n(.*?)```", page, re.DOTALL)
+    done = template(yaml.safe_load(example), tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = pods([each for each in yaml.safe_load_all(done.stdout) if each])
+    selectors = [
+        pod["spec"]["nodeSelector"] for pod in found.values() if component(pod) == "monitor"
+    ]
+    assert len(selectors) == 2
+    for one, other in combinations(selectors, 2):
+        assert any(one[label] != other[label] for label in one.keys() & other.keys())
 
 
 def trust_of(pod: dict[str, Any]) -> tuple[str, set[str]]:

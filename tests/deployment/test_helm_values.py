@@ -94,6 +94,27 @@ def test_two_sites_with_one_name_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "selectors",
+    [
+        ({"site": "cloud"}, {}),
+        ({}, {"site": "north"}),
+        ({"site": "cloud"}, {"zone": "north"}),
+        ({"site": "cloud"}, {"site": "cloud", "zone": "north"}),
+    ],
+    ids=["second", "first", "labels", "subset"],
+)
+def test_two_sites_that_a_node_can_belong_to_are_refused(
+    selectors: tuple[dict[str, str], dict[str, str]], tmp_path: Path
+) -> None:
+    cloud, north = (
+        {"name": name, "storage": {"size": "1Gi"}, "nodeSelector": selector}
+        for name, selector in zip(("cloud", "north"), selectors, strict=True)
+    )
+    done = render({"sites": [cloud, north]}, tmp_path, "fog")
+    assert "sites: a node can belong to both cloud and north" in done.stderr
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         {"networkPolicies": {"enabled": False}},

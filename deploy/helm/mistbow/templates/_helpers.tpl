@@ -9,6 +9,26 @@ The beginning of the names of all objects. Names of Services have no dots, and b
 {{- end -}}
 
 {{/*
+Refuses two sites with one name, and two sites that one node can belong to: the node of an edge would
+run pods with the rights of the core, and a node of two sites would be measured twice. Two
+nodeSelectors exclude each other if a label has different values in them.
+*/}}
+{{- define "mistbow.checkSites" -}}
+{{- range $at, $site := .Values.sites }}
+{{- range $other := slice $.Values.sites 0 $at }}
+{{- if eq $site.name $other.name }}{{- fail (printf "sites: there are two sites %s" $site.name) }}{{- end }}
+{{- $excluded := false }}
+{{- range $label, $value := $site.nodeSelector }}
+{{- if ne $value (dig $label $value ($other.nodeSelector | default dict)) }}{{- $excluded = true }}{{- end }}
+{{- end }}
+{{- if not $excluded }}
+{{- fail (printf "sites: a node can belong to both %s and %s: give each site a nodeSelector with another value of the same label, such as {site: %s}" $other.name $site.name $site.name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/*
 The name of a workload of a site: takes root, component, site, and the maximum length. Kubernetes
 accepts a StatefulSet with a longer name, but cannot create its pods: it adds a hash to the name, and
 a label has at most 63 characters. It shortens the names of pods of a Deployment with a longer name,
