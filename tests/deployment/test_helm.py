@@ -337,6 +337,22 @@ def test_chart_passes_helm_lint() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_roles_have_tags_of_their_own_on_request(tmp_path: Path) -> None:
+    tags = {"worker": {"tag": "1"}, "enabler": {"tag": "2"}}
+    done = template({**THREE_SITES, "image": {"repository": "r", "tag": "3"}, **tags}, tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = pods([each for each in yaml.safe_load_all(done.stdout) if each])
+    images = {component(pod): pod["spec"]["containers"][0]["image"] for pod in found.values()}
+    assert images == {"storage": "r:3", "worker": "r:1", "enabler": "r:2", "monitor": "r:2"}
+
+
+def test_worker_may_leave_before_it_is_killed(manifests: list[dict[str, Any]]) -> None:
+    workers = [pod["spec"] for pod in pods(manifests).values() if component(pod) == "worker"]
+    for spec in workers:
+        env = {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
+        assert 0 < int(str(env["MISTBOW_DRAIN_S"])) <= spec["terminationGracePeriodSeconds"] - 15
+
+
 def test_components_have_images_of_their_own_on_request(tmp_path: Path) -> None:
     image = {"repository": "registry/mistbow", "tag": "1", "perRole": True}
     done = template({**THREE_SITES, "image": image}, tmp_path)

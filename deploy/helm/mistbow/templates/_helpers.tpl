@@ -190,8 +190,12 @@ tolerations:
 {{- end }}
 {{- end -}}
 
-{{/* The image of a role (storage, worker, enabler): with image.perRole the image of the role. */}}
+{{/*
+The image of a role (storage, worker, enabler): with image.perRole the image of the role. Each role
+can have its own tag. Takes root and role.
+*/}}
 {{- define "mistbow.image" -}}
 {{- $image := .root.Values.image -}}
-{{ $image.repository }}{{ if $image.perRole }}-{{ .role }}{{ end }}:{{ $image.tag }}
+{{- $tag := (index .root.Values .role).tag | default $image.tag -}}
+{{ $image.repository }}{{ if $image.perRole }}-{{ .role }}{{ end }}:{{ $tag }}
 {{- end }}
