@@ -81,6 +81,17 @@ def _hosts(service: str, kind: str, namespace: str) -> list[str]:
     return ["127.0.0.1", "localhost", *names]
 
 
+def _exposed_hosts(values: Mapping[str, Any], component: str, site: str) -> list[str]:
+    """Return the names and addresses at which clients outside of the cluster reach a component."""
+    if component == "enabler":
+        part = values["enabler"]
+    elif component == "storage":
+        [part] = [each.get("storage") or {} for each in values["sites"] if each["name"] == site]
+    else:
+        return []
+    return [str(host) for host in (part.get("expose") or {}).get("hosts") or ()]
+
+
 def secrets(
     values: Mapping[str, Any],
     release: str,
@@ -113,6 +124,7 @@ def secrets(
             continue
         if tls["enabled"] and not tls["existingSecrets"]:
             hosts = _hosts(f"{name}-enabler" if kind == "enabler" else whole, kind, namespace)
+            hosts += _exposed_hosts(values, component, site)
             files |= authority.files_of(whole, hosts, trust_only=trust_only)
         yield {
             "apiVersion": "v1",

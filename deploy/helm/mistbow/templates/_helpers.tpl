@@ -77,6 +77,27 @@ mistbow.io/site: {{ . | quote }}
 {{- printf "%s://%s-storage-%s:8300" (include "mistbow.scheme" .root) (include "mistbow.name" .root) .site -}}
 {{- end -}}
 
+{{/*
+The Service by which clients outside of the cluster reach a pod: takes root, the end of its name, the
+selector and the port of the pod, and expose. Only the node of the pod forwards connections, so that
+network policies see the address of the client. The address is also published while an agent is not
+ready, because the agent accepts points meanwhile.
+*/}}
+{{- define "mistbow.clientService" -}}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ include "mistbow.name" .root }}-clients-{{ .end }}
+  labels: {{- include "mistbow.labels" .root | nindent 4 }}
+spec:
+  type: {{ .expose.type }}
+  externalTrafficPolicy: Local
+  publishNotReadyAddresses: true
+  selector: {{- include "mistbow.selector" .selector | nindent 4 }}
+  ports: [{name: http, port: {{ .port }}, targetPort: http{{ with .expose.nodePort }}, nodePort: {{ . }}{{ end }}}]
+{{- end -}}
+
 {{/* The securityContext of a pod: the unprivileged user of the image. */}}
 {{- define "mistbow.podSecurity" -}}
 runAsNonRoot: true
