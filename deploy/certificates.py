@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 
 from fog_emulation.fog_trust import LIFETIME, RENEWAL
 from mistbow.auth.authority import CertificateAuthority
@@ -80,10 +79,7 @@ class FogCertificates:
         does not expire soon.
         """
         found = x509.load_pem_x509_certificate(file.read_bytes())
-        authority = x509.load_pem_x509_certificate((self._authority.folder / "ca.pem").read_bytes())
-        try:
-            found.verify_directly_issued_by(authority)
-        except (InvalidSignature, ValueError):
+        if not self._authority.has_signed(found):
             return False
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         held = {str(each.value) for each in names}
