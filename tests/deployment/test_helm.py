@@ -346,6 +346,17 @@ def test_roles_have_tags_of_their_own_on_request(tmp_path: Path) -> None:
     assert images == {"storage": "r:3", "worker": "r:1", "enabler": "r:2", "monitor": "r:2"}
 
 
+def test_storage_may_recover_for_minutes_before_it_is_restarted(
+    manifests: list[dict[str, Any]],
+) -> None:
+    for pod in pods(manifests).values():
+        [container] = pod["spec"]["containers"]
+        probe = container["startupProbe"]
+        assert probe["httpGet"] == container["livenessProbe"]["httpGet"]
+        allowed = probe["periodSeconds"] * probe["failureThreshold"]
+        assert allowed >= (600 if container["name"] == "storage" else 300)
+
+
 def test_worker_may_leave_before_it_is_killed(manifests: list[dict[str, Any]]) -> None:
     workers = [pod["spec"] for pod in pods(manifests).values() if component(pod) == "worker"]
     for spec in workers:

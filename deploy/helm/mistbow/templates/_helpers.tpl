@@ -135,14 +135,22 @@ of people, or the common token. Takes root, and the kind of the identity.
 {{- end }}
 {{- end -}}
 
-{{/* The liveness and the readiness probe of a service: takes root and the port. */}}
+{{/*
+The probes of a service: takes root, port, and the time (s) that it may take to answer after its
+start. Nothing answers in storage before Ignite has recovered, which can take minutes after a power
+cut; a restart would begin the recovery again.
+*/}}
 {{- define "mistbow.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: {{ .port }}, scheme: {{ include "mistbow.scheme" .root | upper }}}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: {{ div .startSeconds 10 }}
 livenessProbe:
   httpGet: {path: /healthz, port: {{ .port }}, scheme: {{ include "mistbow.scheme" .root | upper }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
-  initialDelaySeconds: 30
 readinessProbe:
   exec: {command: [python3, -IS, /opt/mistbow/health.py, {{ .port | quote }}]}
   periodSeconds: 10
