@@ -17,6 +17,7 @@ from analytics_worker.settings import WorkerSettings
 from deploy import image
 from deploy.kubernetes import read_values, secrets
 from fog_emulation.fog_trust import FogTrust
+from mistbow import __version__
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.auth.identity import Identity, IdentityContent
 from mistbow.setting_values import CheckedSettings
@@ -335,6 +336,11 @@ def test_chart_passes_helm_lint() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_image_of_the_chart_is_that_of_its_version(manifests: list[dict[str, Any]]) -> None:
+    images = {each["spec"]["containers"][0]["image"] for each in pods(manifests).values()}
+    assert images == {f"mistbow:{__version__}"}
 
 
 def test_roles_have_tags_of_their_own_on_request(tmp_path: Path) -> None:

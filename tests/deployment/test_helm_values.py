@@ -114,6 +114,13 @@ def test_two_sites_that_a_node_can_belong_to_are_refused(
     assert "sites: a node can belong to both cloud and north" in done.stderr
 
 
+def test_image_that_is_not_pulled_again_needs_a_tag_of_its_own(tmp_path: Path) -> None:
+    latest = {"repository": "mistbow", "tag": "latest"}
+    done = render({**one_site(), "image": latest}, tmp_path, "fog")
+    assert "choose a tag for each version instead of latest" in done.stderr
+    assert rendered({**one_site(), "image": {**latest, "pullPolicy": "Always"}}, tmp_path)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

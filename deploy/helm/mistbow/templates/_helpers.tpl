@@ -221,10 +221,14 @@ tolerations:
 
 {{/*
 The image of a role (storage, worker, enabler): with image.perRole the image of the role. Each role
-can have its own tag. Takes root and role.
+can have its own tag. Kubernetes would not pull a changed image "latest" at an upgrade, but on a node
+without the image: two versions would run. Takes root and role.
 */}}
 {{- define "mistbow.image" -}}
 {{- $image := .root.Values.image -}}
-{{- $tag := (index .root.Values .role).tag | default $image.tag -}}
+{{- $tag := (index .root.Values .role).tag | default $image.tag | default .root.Chart.AppVersion -}}
+{{- if and (eq $tag "latest") (ne $image.pullPolicy "Always") -}}
+{{- fail "image.tag: choose a tag for each version instead of latest, or set image.pullPolicy=Always" -}}
+{{- end -}}
 {{ $image.repository }}{{ if $image.perRole }}-{{ .role }}{{ end }}:{{ $tag }}
 {{- end }}
