@@ -172,6 +172,17 @@ def test_pods_have_no_privileges(manifests: list[dict[str, Any]]) -> None:
         }
 
 
+def test_homes_are_folders_that_services_create_in_their_volumes(
+    manifests: list[dict[str, Any]],
+) -> None:
+    for pod in pods(manifests).values():
+        [container] = pod["spec"]["containers"]
+        homes = [each["value"] for each in container["env"] if each["name"] == "MISTBOW_HOME"]
+        [volume] = [each for each in container["volumeMounts"] if each["name"] in ("home", "data")]
+        assert homes == [f"{volume['mountPath']}/home"]
+        assert pod["spec"]["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
+
+
 def made_secrets(values: dict[str, Any], trust: FogTrust) -> list[dict[str, Any]]:
     """Return the secrets of a release; the test fails if a component is left out."""
     return list(secrets(values, "fog", "mistbow", trust, pytest.fail))

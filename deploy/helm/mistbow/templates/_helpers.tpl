@@ -98,12 +98,16 @@ spec:
   ports: [{name: http, port: {{ .port }}, targetPort: http{{ with .expose.nodePort }}, nodePort: {{ . }}{{ end }}}]
 {{- end -}}
 
-{{/* The securityContext of a pod: the unprivileged user of the image. */}}
+{{/*
+The securityContext of a pod: the unprivileged user of the image. Kubernetes gives its group the
+rights of a new volume, not of all files at each start.
+*/}}
 {{- define "mistbow.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001
 runAsGroup: 10001
 fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
@@ -115,13 +119,15 @@ capabilities: {drop: [ALL]}
 
 {{/*
 The environment of a service: the settings of all services, and either its identity and the tokens
-of people, or the common token. Takes root, and the kind of the identity.
+of people, or the common token. Takes root, and the kind of the identity. The home is a folder in the
+volume, because the volume itself belongs to root and is open to its group.
 */}}
 {{- define "mistbow.env" -}}
-{{- if .root.Values.identities.enabled -}}
+- {name: MISTBOW_HOME, value: /var/lib/mistbow/home}
+{{- if .root.Values.identities.enabled }}
 - {name: MISTBOW_IDENTITY_FILE, value: /run/secrets/mistbow/{{ .kind }}.identity}
 - {name: MISTBOW_TOKENS_FILE, value: /run/secrets/mistbow/tokens.json}
-{{- else -}}
+{{- else }}
 - {name: MISTBOW_TOKEN_FILE, value: /run/secrets/mistbow/token}
 {{- end }}
 {{- if .root.Values.tls.enabled }}
