@@ -2,12 +2,13 @@
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from types import FrameType
+from typing import Any
 
 import uvicorn
 
-Leave = Callable[[], Awaitable[None]]
+Leave = Callable[[], Coroutine[Any, Any, None]]
 """A function that returns when the service has left the fog, so that its server can stop."""
 
 
@@ -21,7 +22,7 @@ class LeavingServer(uvicorn.Server):
         super().__init__(config)
         self._leave = leave
         self._is_terminated = False
-        self._leaving: asyncio.Future[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Note a signal; ``on_tick`` acts on it."""
@@ -33,7 +34,7 @@ class LeavingServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Begin to leave after SIGTERM; return whether the server stops."""
         if self._is_terminated and self._leaving is None:
-            self._leaving = asyncio.ensure_future(self._leave())
+            self._leaving = asyncio.create_task(self._leave())
         if self._leaving is not None and self._leaving.done() and not self.should_exit:
             super().handle_exit(signal.SIGTERM, None)
         return await super().on_tick(counter)
