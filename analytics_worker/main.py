@@ -64,6 +64,7 @@ def create_app(
         lifespan=lifespan,
         description="Runs fragments of insight plans on Spark Structured Streaming.",
         api=DESCRIPTION,
+        leave=worker.leave if settings.drain_s else None,
     )
     add_routes(app, worker)
     return app

@@ -63,6 +63,13 @@ class WorkerSettings(ServiceSettings):
     node_position: str = Field(
         default="", description="Position of this node in degrees: LATITUDE,LONGITUDE."
     )
+    drain_s: float = Field(
+        default=0.0,
+        ge=0,
+        le=3600,
+        description="Time (s) for which a worker at SIGTERM waits until other workers have taken "
+        "over its fragments.",
+    )
     spark_master: str = Field(default="local[*]", description="Spark master.")
     driver_memory: _HeapSize | None = Field(
         default=None,

@@ -49,6 +49,10 @@ def rotate(
     finish: Annotated[
         bool, typer.Option("--finish", help="From now on, trust only the present authority.")
     ] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Finish although a former authority has signed certificates."),
+    ] = False,
     expires: Expires = "3650d",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
@@ -58,7 +62,7 @@ def rotate(
     """
     authority = CertificateAuthority(folder)
     if finish:
-        authority.finish()
+        authority.finish(force=force)
     else:
         authority.rotate(parse_end(expires))
     typer.echo(authority.bundle)

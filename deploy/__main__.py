@@ -30,6 +30,11 @@ def main() -> None:
     secrets.add_argument("--release", default="fog")
     secrets.add_argument("--namespace", default="mistbow")
     secrets.add_argument("--folder", type=Path)
+    secrets.add_argument(
+        "--trust-only",
+        action="store_true",
+        help="after mistbow ca rotate: trust the new authority, and keep all certificates",
+    )
     commands.add_parser("down").add_argument("--images", action="store_true")
     arguments = parser.parse_args()
     console = Console()
@@ -51,7 +56,9 @@ def main() -> None:
                 # Two releases with one key would trust each other's services.
                 own = Path(".mistbow", "kubernetes", f"{namespace}-{release}")
                 trust, report = FogTrust(arguments.folder or own), Console(stderr=True).print
-                found = kubernetes.secrets(values, release, namespace, trust, report)
+                found = kubernetes.secrets(
+                    values, release, namespace, trust, report, trust_only=arguments.trust_only
+                )
                 yaml.safe_dump_all(found, sys.stdout)
             case "up":
                 compose.up(arguments.base, console, tls=arguments.tls)

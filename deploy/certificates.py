@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 
 from fog_emulation.fog_trust import LIFETIME, RENEWAL
 from mistbow.auth.authority import CertificateAuthority
@@ -46,10 +45,15 @@ class FogCertificates:
             return self.files_of(container.name, hosts_of(container))
         return self.authorities(container)
 
-    def files_of(self, name: str, hosts: list[str]) -> dict[str, bytes]:
-        """Return the files of a service that others reach at some hosts: name -> content."""
+    def files_of(
+        self, name: str, hosts: list[str], *, trust_only: bool = False
+    ) -> dict[str, bytes]:
+        """Return the files of a service that others reach at some hosts: name -> content.
+
+        ``trust_only``: a service with a certificate keeps this certificate.
+        """
         bundle = self._bundle()
-        certificate, key = self._issue(name, hosts)
+        certificate, key = self._issue(name, hosts, trust_only=trust_only)
         return {
             "bundle.pem": bundle,
             "service.pem": certificate.read_bytes(),
@@ -61,10 +65,12 @@ class FogCertificates:
             self._authority.create(utc_now() + _AUTHORITY_LIFETIME)
         return self.bundle.read_bytes()
 
-    def _issue(self, name: str, hosts: list[str]) -> tuple[Path, Path]:
+    def _issue(self, name: str, hosts: list[str], *, trust_only: bool = False) -> tuple[Path, Path]:
         folder = self._authority.folder
         files = folder / f"{name}.pem", folder / f"{name}.key"
-        if all(each.exists() for each in files) and self._is_current(files[0], hosts):
+        if all(each.exists() for each in files) and (
+            trust_only or self._is_current(files[0], hosts)
+        ):
             return files
         return self._authority.issue(name, hosts, utc_now() + LIFETIME)
 
@@ -73,10 +79,7 @@ class FogCertificates:
         does not expire soon.
         """
         found = x509.load_pem_x509_certificate(file.read_bytes())
-        authority = x509.load_pem_x509_certificate((self._authority.folder / "ca.pem").read_bytes())
-        try:
-            found.verify_directly_issued_by(authority)
-        except (InvalidSignature, ValueError):
+        if not self._authority.has_signed(found):
             return False
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         held = {str(each.value) for each in names}

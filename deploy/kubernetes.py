@@ -81,18 +81,35 @@ def _hosts(service: str, kind: str, namespace: str) -> list[str]:
     return ["127.0.0.1", "localhost", *names]
 
 
+def _exposed_hosts(values: Mapping[str, Any], component: str, site: str) -> list[str]:
+    """Return the names and addresses at which clients outside of the cluster reach a component."""
+    if component == "enabler":
+        part = values["enabler"]
+    elif component == "storage":
+        [part] = [each.get("storage") or {} for each in values["sites"] if each["name"] == site]
+    else:
+        return []
+    return [str(host) for host in (part.get("expose") or {}).get("hosts") or ()]
+
+
 def secrets(
     values: Mapping[str, Any],
     release: str,
     namespace: str,
     trust: FogTrust,
     report: Callable[[str], None],
+    *,
+    trust_only: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Yield the manifest of the secret of each component of each site.
 
     The site of the enabler is the core: its services have their rights at all sites. Components
     with a revoked identity are left out, and ``report`` is called for each of them. With TLS, each
     component has a certificate of the release's authority, unless the secrets exist.
+
+    ``trust_only``: components keep their certificates. After a rotation of the authority, they then
+    trust the new authority before it signs a certificate. Nodes get changed secrets at different
+    times, so a certificate must not change together with the authorities.
     """
     name = release_prefix(release)
     tls = values["tls"]
@@ -107,7 +124,8 @@ def secrets(
             continue
         if tls["enabled"] and not tls["existingSecrets"]:
             hosts = _hosts(f"{name}-enabler" if kind == "enabler" else whole, kind, namespace)
-            files |= authority.files_of(whole, hosts)
+            hosts += _exposed_hosts(values, component, site)
+            files |= authority.files_of(whole, hosts, trust_only=trust_only)
         yield {
             "apiVersion": "v1",
             "kind": "Secret",

@@ -39,6 +39,7 @@ from mistbow.errors import (
 from mistbow.home_lock import home_lock
 from mistbow.http.documentation import DocumentationLogin, add_documentation
 from mistbow.http.error_forms import ErrorForms, ForeignErrors, own_form
+from mistbow.http.leaving import Leave, LeavingServer
 from mistbow.http.limits import BodyLimit, RequestLimit, error_headers
 from mistbow.http.parameters import reject_repeated_parameters
 from mistbow.http.protocol import BoundedProtocol
@@ -95,6 +96,7 @@ def create_service(
     error_forms: ErrorForms | None = None,
     api: ApiDescription | None = None,
     is_public: Callable[[str, str], bool] | None = None,
+    leave: Leave | None = None,
 ) -> FastAPI:
     """Return a FastAPI application with the common parts of Mistbow's services.
 
@@ -103,7 +105,8 @@ def create_service(
     ``wrap``: adds middleware that may answer requests in place of FastAPI, after authentication and
     limits. ``error_forms``: the forms of errors at paths of other protocols. ``api``: the additions
     of the service to its OpenAPI document. ``is_public``: whether a request (method, path) is for a
-    public page, which needs no token.
+    public page, which needs no token. ``leave``: called at SIGTERM; the service stops when it
+    returns.
     """
     app = Service(
         title=title,
@@ -122,6 +125,7 @@ def create_service(
     app.api_description, app.error_forms = api or ApiDescription(), forms
     own = OwnAddresses(settings.own_addresses)
     sessions = _sessions(settings, own)
+    app.state.leave = leave
     app.state.probe_token = "" if settings.identity is None else secrets.token_urlsafe()
     _add_operations(app, readiness, _with_expiries(warnings, settings))
     add_challenge(app, sessions)
@@ -242,7 +246,8 @@ def _run(app: FastAPI, port: int, settings: ServiceSettings) -> None:
     )
     if settings.server_tls is not None:
         serve_tls(config, settings.server_tls)
-    server = uvicorn.Server(config)
+    leave: Leave | None = app.state.leave
+    server = uvicorn.Server(config) if leave is None else LeavingServer(config, leave)
     server.run()
     if not server.started:
         sys.exit(_STARTUP_FAILED)

@@ -1,5 +1,6 @@
 """A worker: one streaming library, and the fragments that the library runs."""
 
+import asyncio
 import os
 import threading
 import time
@@ -56,6 +57,7 @@ from mistbow.telemetry import get_logger
 log = get_logger(__name__)
 
 _CHECK_PERIOD_S = 1.0
+_LEAVE_CHECK_S = 0.1
 _MAX_STOPS = 8
 """The maximum number of fragments of an order that are stopped at the same time."""
 
@@ -85,6 +87,7 @@ class AnalyticsWorker:
             free_cores=FreeCores().measure,
         )
         self._drain = DrainMark(settings.home / f"drained-{quote(settings.node, safe='')}")
+        self._is_leaving = False
         self._cpu = CpuAccounting(self._measured_cpu_s)
         self._speed: float | None = None
         self._facts = NodeFacts(self._agent, settings)
@@ -147,7 +150,7 @@ class AnalyticsWorker:
         measured = msgspec.structs.replace(
             self._capacity.announced(with_trust(worker, self._settings)),
             speed=self._speed,
-            drained=self._drain.is_set,
+            drained=self._drain.is_set or self._is_leaving,
         )
         facts = self._facts.current()
         return with_battery(with_facts(measured, facts), facts, system_clock())
@@ -161,6 +164,22 @@ class AnalyticsWorker:
         """Announce from now on that the worker accepts fragments."""
         self._drain.clear()
         log.info("worker_undrained")
+
+    async def leave(self) -> None:
+        """Announce that the worker is drained; return when it has no fragment, or after
+        ``drain_s``.
+
+        Unlike ``drain``, this has no effect on a later start.
+        """
+        self._is_leaving = True
+        if not self._runners:
+            return
+        log.info("worker_leaving", fragments=len(self._runners))
+        until = time.monotonic() + self._settings.drain_s
+        while self._runners and time.monotonic() < until:  # noqa: ASYNC110 - runners are of threads
+            await asyncio.sleep(_LEAVE_CHECK_S)
+        if self._runners:
+            log.warning("worker_leave_incomplete", fragments=sorted(self._runners))
 
     def stop(self) -> None:
         """Stop all fragments and the library."""

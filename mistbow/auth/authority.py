@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ec import (
     SECP256R1,
     EllipticCurvePrivateKey,
@@ -84,10 +85,29 @@ class CertificateAuthority:
             ) from None
         self._begin(expires, former)
 
-    def finish(self) -> None:
-        """Trust the present authority only: no service has a certificate of a former one."""
+    def finish(self, *, force: bool = False) -> None:
+        """Trust the present authority only.
+
+        ``force``: also if certificates of a former authority in the folder have not expired;
+        otherwise, raises ``ConflictError`` with their names.
+        """
         self._read()
+        if not force and (names := self._former_certificates()):
+            raise ConflictError(
+                f"a former authority has signed the certificates of {', '.join(names)}, so other "
+                "services would refuse them",
+                hint="Issue them again, and copy them. If these services no longer exist: mistbow "
+                "ca rotate --finish --force",
+            )
         write_file(self.bundle, (self.folder / _CERTIFICATE).read_bytes(), 0o644)
+
+    def has_signed(self, certificate: x509.Certificate) -> bool:
+        """Return whether the present authority has signed a certificate."""
+        try:
+            certificate.verify_directly_issued_by(self._read_certificate())
+        except (InvalidSignature, TypeError, ValueError):
+            return False
+        return True
 
     def issue(self, name: str, hosts: Collection[str], expires: datetime) -> tuple[Path, Path]:
         """Issue a certificate for a service; return its file, and the file with its key.
@@ -129,6 +149,22 @@ class CertificateAuthority:
         write_file(paths[1], _pem(key), 0o600)
         write_file(paths[0], certificate.public_bytes(Encoding.PEM), 0o644)
         return paths
+
+    def _former_certificates(self) -> list[str]:
+        """Return the names of certificates that the present authority has not signed, unless they
+        have expired.
+        """
+        names = []
+        for file in sorted(self.folder.glob("*.pem")):
+            if file.name in (_CERTIFICATE, _BUNDLE):
+                continue
+            try:
+                found = x509.load_pem_x509_certificate(file.read_bytes())
+            except ValueError:
+                continue  # it is not a certificate
+            if found.not_valid_after_utc > utc_now() and not self.has_signed(found):
+                names.append(file.stem)
+        return names
 
     def _begin(self, expires: datetime, former: bytes) -> None:
         """Replace the key and the certificate of the authority.

@@ -30,6 +30,7 @@ from analytics_worker.spark.session import start_session, warm_up
 from analytics_worker.streaming_library import StreamingLibrary
 from ignite_server.ports import free_ports
 from mistbow.errors import MistbowError
+from mistbow.http.leaving import Leave
 from tests.support import conditions
 from tests.support.gate import Gate
 from tests.support.http_server import served
@@ -97,6 +98,7 @@ class SparkWorker:
         self._gates: list[Gate] = []
         self._client: WorkerClient | None = None
         self._requests = 0
+        self._leave: Leave | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -117,15 +119,22 @@ class SparkWorker:
                 agent_url=f"http://127.0.0.1:{to_agent.port}",
                 worker_port=port,
                 worker_url=f"http://127.0.0.1:{to_worker.port}",
+                drain_s=TEST_TIMEOUT_S,
             ),
             self._start_library,
             CollectorRegistry(),
         )
+        self._leave = app.state.leave
         app.add_middleware(_Stall, worker=self)
         url = self._running.enter_context(served(app, port))
         self._client = WorkerClient(url)
         self._running.callback(self._client.close)
         eventually(self._is_ready, what=f"the worker {self.name} is ready")
+
+    def leave(self) -> None:
+        """Let the worker leave as at SIGTERM, while it serves."""
+        assert self._leave is not None
+        asyncio.run(self._leave())
 
     def stop(self) -> None:
         """Stop the worker, which reports to its agent that it leaves."""

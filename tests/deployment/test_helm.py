@@ -1,8 +1,10 @@
 """The Helm chart, rendered by Helm, and checked against the schemas of Kubernetes' API."""
 
 import base64
+import re
 import subprocess
 from collections import Counter
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from analytics_worker.settings import WorkerSettings
 from deploy import image
 from deploy.kubernetes import read_values, secrets
 from fog_emulation.fog_trust import FogTrust
+from mistbow import __version__
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.auth.identity import Identity, IdentityContent
 from mistbow.setting_values import CheckedSettings
@@ -29,6 +32,7 @@ THREE_SITES = {
         {
             "name": "cloud",
             "region": "centre",
+            "nodeSelector": {"site": "cloud"},
             "storage": {"size": "20Gi"},
             "worker": {"replicas": 2},
         },
@@ -41,7 +45,7 @@ THREE_SITES = {
             "storage": {"size": "2Gi", "storageClassName": "local"},
             "worker": {"replicas": 1, "resources": {"limits": {"memory": "1Gi"}}},
         },
-        {"name": "edge-south", "storage": {"size": "2Gi"}},
+        {"name": "edge-south", "nodeSelector": {"site": "south"}, "storage": {"size": "2Gi"}},
     ],
     "settings": {"MISTBOW_LATENESS_MS": 2000},
     "networkPolicy": {"clients": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
@@ -124,6 +128,20 @@ def test_each_site_has_its_workloads(manifests: list[dict[str, Any]]) -> None:
     }
 
 
+def test_no_node_belongs_to_two_sites_of_the_documented_example(tmp_path: Path) -> None:
+    page = (image.ROOT / "docs" / "kubernetes.md").read_text()
+    [example] = re.findall(r"```yaml\n# sites\.yaml\n(.*?)```", page, re.DOTALL)
+    done = template(yaml.safe_load(example), tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = pods([each for each in yaml.safe_load_all(done.stdout) if each])
+    selectors = [
+        pod["spec"]["nodeSelector"] for pod in found.values() if component(pod) == "monitor"
+    ]
+    assert len(selectors) == 2
+    for one, other in combinations(selectors, 2):
+        assert any(one[label] != other[label] for label in one.keys() & other.keys())
+
+
 def trust_of(pod: dict[str, Any]) -> tuple[str, set[str]]:
     """Return the secret that a pod mounts, and the names of its files."""
     [container] = pod["spec"]["containers"]
@@ -152,6 +170,17 @@ def test_pods_have_no_privileges(manifests: list[dict[str, Any]]) -> None:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         }
+
+
+def test_homes_are_folders_that_services_create_in_their_volumes(
+    manifests: list[dict[str, Any]],
+) -> None:
+    for pod in pods(manifests).values():
+        [container] = pod["spec"]["containers"]
+        homes = [each["value"] for each in container["env"] if each["name"] == "MISTBOW_HOME"]
+        [volume] = [each for each in container["volumeMounts"] if each["name"] in ("home", "data")]
+        assert homes == [f"{volume['mountPath']}/home"]
+        assert pod["spec"]["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
 
 
 def made_secrets(values: dict[str, Any], trust: FogTrust) -> list[dict[str, Any]]:
@@ -318,6 +347,38 @@ def test_chart_passes_helm_lint() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_image_of_the_chart_is_that_of_its_version(manifests: list[dict[str, Any]]) -> None:
+    images = {each["spec"]["containers"][0]["image"] for each in pods(manifests).values()}
+    assert images == {f"mistbow:{__version__}"}
+
+
+def test_roles_have_tags_of_their_own_on_request(tmp_path: Path) -> None:
+    tags = {"worker": {"tag": "1"}, "enabler": {"tag": "2"}}
+    done = template({**THREE_SITES, "image": {"repository": "r", "tag": "3"}, **tags}, tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = pods([each for each in yaml.safe_load_all(done.stdout) if each])
+    images = {component(pod): pod["spec"]["containers"][0]["image"] for pod in found.values()}
+    assert images == {"storage": "r:3", "worker": "r:1", "enabler": "r:2", "monitor": "r:2"}
+
+
+def test_storage_may_recover_for_minutes_before_it_is_restarted(
+    manifests: list[dict[str, Any]],
+) -> None:
+    for pod in pods(manifests).values():
+        [container] = pod["spec"]["containers"]
+        probe = container["startupProbe"]
+        assert probe["httpGet"] == container["livenessProbe"]["httpGet"]
+        allowed = probe["periodSeconds"] * probe["failureThreshold"]
+        assert allowed >= (600 if container["name"] == "storage" else 300)
+
+
+def test_worker_may_leave_before_it_is_killed(manifests: list[dict[str, Any]]) -> None:
+    workers = [pod["spec"] for pod in pods(manifests).values() if component(pod) == "worker"]
+    for spec in workers:
+        env = {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
+        assert 0 < int(str(env["MISTBOW_DRAIN_S"])) <= spec["terminationGracePeriodSeconds"] - 15
 
 
 def test_components_have_images_of_their_own_on_request(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
 from deploy.entrypoint import fill
+from deploy.kubernetes import secrets as release_secrets
 from fog_emulation.fog_trust import FogTrust
 from mistbow.auth.authority import CertificateAuthority
 from mistbow.clock import utc_now
@@ -130,15 +132,48 @@ def test_each_pod_of_a_worker_has_a_name(manifests: list[dict[str, Any]]) -> Non
         assert services[name]["selector"].items() <= pod["metadata"]["labels"].items()
 
 
-def test_secrets_of_a_rotated_authority_trust_both(tmp_path: Path) -> None:
+def test_secrets_of_a_rotation_verify_before_and_after_each_step(tmp_path: Path) -> None:
+    """Nodes get the Secrets of a step at different times."""
     values = {**THREE_SITES, **AT_CLOUD, **TLS}
-    first = made_secrets(values, FogTrust(tmp_path))
-    assert made_secrets(values, FogTrust(tmp_path)) == first
-    CertificateAuthority(tmp_path / "ca").rotate(utc_now() + timedelta(days=3650))
-    for each, before in zip(made_secrets(values, FogTrust(tmp_path)), first, strict=True):
-        bundles = [base64.b64decode(one["data"]["bundle.pem"]) for one in (before, each)]
-        assert bundles[1].endswith(bundles[0])
-        assert each["data"]["service.pem"] != before["data"]["service.pem"]
+    authority = CertificateAuthority(tmp_path / "ca")
+
+    def step(*, trust_only: bool = False) -> list[dict[str, bytes]]:
+        trust = FogTrust(tmp_path)
+        made = release_secrets(values, "fog", "mistbow", trust, pytest.fail, trust_only=trust_only)
+        return [
+            {name: base64.b64decode(text) for name, text in each["data"].items()} for each in made
+        ]
+
+    steps = [step(), step()]
+    assert steps[0] == steps[1]
+    authority.rotate(utc_now() + timedelta(days=3650))
+    steps += [step(trust_only=True), step()]
+    authority.finish()
+    steps.append(step())
+    for before, after in pairwise(steps):
+        mixed = [{**one, "bundle.pem": other["bundle.pem"]} for one in before for other in after]
+        mixed += [{**one, "bundle.pem": other["bundle.pem"]} for one in after for other in before]
+        for files in mixed:
+            verify(files, "localhost")
+    trusted = [[each["bundle.pem"] for each in made] for made in steps[2:]]
+    issued = [[each["service.pem"] for each in made] for made in steps[1:4]]
+    assert issued[0] == issued[1]
+    assert not set(issued[1]) & set(issued[2])
+    assert trusted[0] == trusted[1]
+    assert set(trusted[2]) == {authority.bundle.read_bytes()} != set(trusted[1])
+    assert [{**each, "bundle.pem": b""} for each in steps[1]] == [
+        {**each, "bundle.pem": b""} for each in steps[2]
+    ]
+
+
+def test_service_without_a_certificate_gets_one_while_only_the_trust_changes(
+    tmp_path: Path,
+) -> None:
+    values = {**THREE_SITES, **AT_CLOUD, **TLS}
+    made = list(
+        release_secrets(values, "fog", "mistbow", FogTrust(tmp_path), pytest.fail, trust_only=True)
+    )
+    assert all("service.key" in each["data"] for each in made)
 
 
 def test_certificates_of_the_operator_are_mounted(tmp_path: Path) -> None:

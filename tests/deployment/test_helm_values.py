@@ -20,12 +20,14 @@ pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.timeout(1200)]
 LONG_SITE = "a" * 30
 
 
-def render(values: dict[str, Any], folder: Path, release: str) -> subprocess.CompletedProcess[str]:
+def render(
+    values: dict[str, Any], folder: Path, release: str, *options: str
+) -> subprocess.CompletedProcess[str]:
     file = folder / "values.yaml"
     # JSON, because PyYAML and Helm read texts such as 1e3 differently.
     file.write_text(json.dumps(values))
     argv = [helm(), "template", release, str(CHART), "--namespace", "mistbow"]
-    argv += ["--values", str(file), "--kube-version", VERSIONS[0]]
+    argv += ["--values", str(file), "--kube-version", VERSIONS[0], *options]
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
@@ -91,6 +93,39 @@ def test_two_sites_with_one_name_are_refused(tmp_path: Path) -> None:
     values = one_site()
     done = render({**values, "sites": values["sites"] * 2}, tmp_path, "fog")
     assert "there are two sites cloud" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "selectors",
+    [
+        ({"site": "cloud"}, {}),
+        ({}, {"site": "north"}),
+        ({"site": "cloud"}, {"zone": "north"}),
+        ({"site": "cloud"}, {"site": "cloud", "zone": "north"}),
+    ],
+    ids=["second", "first", "labels", "subset"],
+)
+def test_two_sites_that_a_node_can_belong_to_are_refused(
+    selectors: tuple[dict[str, str], dict[str, str]], tmp_path: Path
+) -> None:
+    cloud, north = (
+        {"name": name, "storage": {"size": "1Gi"}, "nodeSelector": selector}
+        for name, selector in zip(("cloud", "north"), selectors, strict=True)
+    )
+    done = render({"sites": [cloud, north]}, tmp_path, "fog")
+    assert "sites: a node can belong to both cloud and north" in done.stderr
+
+
+def test_upgrade_is_rendered_without_a_cluster(tmp_path: Path) -> None:
+    done = render(one_site(), tmp_path, "fog", "--is-upgrade")
+    assert done.returncode == 0, done.stderr
+
+
+def test_image_that_is_not_pulled_again_needs_a_tag_of_its_own(tmp_path: Path) -> None:
+    latest = {"repository": "mistbow", "tag": "latest"}
+    done = render({**one_site(), "image": latest}, tmp_path, "fog")
+    assert "choose a tag for each version instead of latest" in done.stderr
+    assert rendered({**one_site(), "image": {**latest, "pullPolicy": "Always"}}, tmp_path)
 
 
 @pytest.mark.parametrize(

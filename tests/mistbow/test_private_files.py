@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -14,6 +15,9 @@ from mistbow.private_files import make_home
 from mistbow.telemetry import LogFile, make_log_folder
 from storage_agent.request_key import RequestKey
 from storage_agent.store_and_forward.spool import Spool
+
+_USER = 10001
+"""The user and the group of the image."""
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +52,26 @@ async def test_new_home_and_its_files_are_private(tmp_path: Path) -> None:
         assert {mode(home), mode(home / "agent")} == {0o700}
         assert {mode(file) for file in (home / "agent").iterdir()} == {0o600}
         await spool.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be two users")
+def test_home_in_a_volume_of_root_is_private() -> None:
+    """Kubernetes creates volumes that belong to root and are open to the group of the pod."""
+    with TemporaryDirectory() as folder:
+        volume = Path(folder, "volume")
+        Path(folder).chmod(0o755)
+        volume.mkdir()
+        os.chown(volume, 0, _USER)
+        volume.chmod(0o2775)
+        os.setegid(_USER)
+        os.seteuid(_USER)
+        try:
+            assert len(make_home(volume)) == 1
+            assert make_home(volume / "home") == []
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
+        assert mode(volume / "home") & 0o777 == 0o700
 
 
 def test_home_with_wider_modes_is_closed(tmp_path: Path) -> None:

@@ -105,6 +105,26 @@ def _drain_and_undrain(
         enabler.drain("w3")
 
 
+def test_worker_leaves_when_another_one_has_taken_over_its_fragments(
+    make_worker: MakeWorker, agent_url: str, agent: AgentClient, enabler: EnablerClient
+) -> None:
+    with (
+        Sender(agent_url, Traffic(metrics=("cpu",), rate=50)),
+        make_worker("leaving") as leaving,
+        make_worker("staying") as staying,
+    ):
+        leaving.start(agent_url)
+        deployment = enabler.submit(QUERY).deployment_id
+        eventually(lambda: enabler.show(deployment).status == "running", what="it runs")
+        since = enabler.show(deployment).insights[0].since
+        (fragment,) = leaving.fragments
+        staying.start(agent_url)
+        leaving.leave()
+        assert (list(staying.fragments), leaving.statuses) == ([fragment], {})
+        leaving.stop()
+        _check_next_results(agent, enabler, deployment, since)
+
+
 def test_drain_waits_for_the_fragments_of_other_domains(
     recorder: RecordingWorker, enabler_url: str
 ) -> None:

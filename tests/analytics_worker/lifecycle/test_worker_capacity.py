@@ -1,5 +1,6 @@
 """A whole worker without Spark: its announced capacity, the fragments that it admits, its end."""
 
+import asyncio
 import os
 import threading
 from collections import defaultdict
@@ -13,6 +14,7 @@ import msgspec
 import pytest
 from fastapi import FastAPI, Request
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from analytics.client.worker import WorkerClient
 from analytics.plan.orders import Lease, order_of
@@ -28,7 +30,7 @@ from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import CapacityError, StartingError
 from mistbow.fabric import Worker
 from tests.analytics_worker.lifecycle.fragments import merge_of, partial
-from tests.support.conditions import eventually
+from tests.support.conditions import aeventually, eventually
 from tests.support.http_server import served
 
 PARTIAL = partial("g.0123abcd.n1")
@@ -89,7 +91,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         announced.append(msgspec.json.decode(await request.body(), type=Worker))
 
     with served(app) as url:
-        settings = WorkerSettings(home=tmp_path, agent_url=url, node="edge 1")
+        settings = WorkerSettings(home=tmp_path, agent_url=url, node="edge 1", drain_s=0.2)
         worker = AnalyticsWorker(settings, lambda _: cast("StreamingLibrary", IdleLibrary()))
         scene = Scene(worker, tmp_path / "worker-edge%201.json", announced)
         yield scene
@@ -123,6 +125,29 @@ def test_stopped_worker_was_not_killed(scene: Scene) -> None:
     scene.start()
     scene.stop()
     assert msgspec.json.decode(scene.record.read_bytes())["fragments"] == 0
+
+
+async def test_leaving_worker_is_drained_until_its_fragments_are_gone_or_its_time_is_over(
+    scene: Scene,
+) -> None:
+    await asyncio.to_thread(scene.start)
+    scene.worker.run(PARTIAL)
+    with capture_logs() as logs:
+        await scene.worker.leave()
+        await asyncio.to_thread(scene.worker.remove, PARTIAL.id)
+        await scene.worker.leave()
+    assert [each for each in logs if each["event"].startswith("worker_leav")] == [
+        {"event": "worker_leaving", "log_level": "info", "fragments": 1},
+        {"event": "worker_leave_incomplete", "log_level": "warning", "fragments": [PARTIAL.id]},
+    ]
+    announced = len(scene.announced)
+    await aeventually(lambda: later(scene, announced), what="a later announcement")
+    assert scene.announced[-1].drained
+    assert not list(scene.record.parent.glob("drained-*"))
+
+
+async def later(scene: Scene, announced: int) -> bool:
+    return len(scene.announced) > announced
 
 
 def test_worker_lists_its_fragments_to_others_once_its_library_has_started(

@@ -8,7 +8,7 @@ from cryptography import x509
 
 from mistbow.auth.authority import CertificateAuthority
 from mistbow.clock import utc_now
-from mistbow.errors import InvalidRequestError
+from mistbow.errors import ConflictError, InvalidRequestError
 
 END = utc_now() + timedelta(days=90)
 
@@ -72,3 +72,22 @@ def test_key_of_another_authority_signs_nothing(
     authority.rotate(END + timedelta(days=1))
     authority.issue("edge", ["edge"], END)
     assert len(x509.load_pem_x509_certificates(authority.bundle.read_bytes())) == 2
+
+
+def test_rotation_ends_when_the_present_authority_has_signed_all_certificates(
+    authority: CertificateAuthority,
+) -> None:
+    for name in ("edge-1", "edge-2", "worker"):
+        authority.issue(name, [name], END)
+    authority.issue("expired", ["expired"], utc_now() - timedelta(seconds=1))
+    (authority.folder / "notes.pem").write_text("no certificate")
+    authority.rotate(END + timedelta(days=1))
+    authority.issue("worker", ["worker"], END)
+    both = authority.bundle.read_bytes()
+    with pytest.raises(ConflictError, match="certificates of edge-1, edge-2, so"):
+        authority.finish()
+    assert authority.bundle.read_bytes() == both
+    for name in ("edge-1", "edge-2"):
+        authority.issue(name, [name], END)
+    authority.finish()
+    assert authority.bundle.read_bytes() == (authority.folder / "ca.pem").read_bytes()

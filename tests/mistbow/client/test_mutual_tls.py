@@ -205,7 +205,8 @@ def test_commands_create_an_authority_and_certificates(tmp_path: Path) -> None:
     assert run("rotate").exit_code == 0
     bundle = folder / "bundle.pem"
     assert len(x509.load_pem_x509_certificates(bundle.read_bytes())) == 2
-    assert run("rotate", "--finish").exit_code == 0
+    assert isinstance(run("rotate", "--finish").exception, ConflictError)
+    assert run("rotate", "--finish", "--force").exit_code == 0
     assert len(x509.load_pem_x509_certificates(bundle.read_bytes())) == 1
     for words in (("issue", "ca", "--host", "a"), ("issue", "a/b", "--host", "a")):
         assert isinstance(run(*words).exception, InvalidRequestError)

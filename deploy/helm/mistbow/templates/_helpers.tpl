@@ -9,6 +9,26 @@ The beginning of the names of all objects. Names of Services have no dots, and b
 {{- end -}}
 
 {{/*
+Refuses two sites with one name, and two sites that one node can belong to: the node of an edge would
+run pods with the rights of the core, and a node of two sites would be measured twice. Two
+nodeSelectors exclude each other if a label has different values in them.
+*/}}
+{{- define "mistbow.checkSites" -}}
+{{- range $at, $site := .Values.sites }}
+{{- range $other := slice $.Values.sites 0 $at }}
+{{- if eq $site.name $other.name }}{{- fail (printf "sites: there are two sites %s" $site.name) }}{{- end }}
+{{- $excluded := false }}
+{{- range $label, $value := $site.nodeSelector }}
+{{- if ne $value (dig $label $value ($other.nodeSelector | default dict)) }}{{- $excluded = true }}{{- end }}
+{{- end }}
+{{- if not $excluded }}
+{{- fail (printf "sites: a node can belong to both %s and %s: give each site a nodeSelector with another value of the same label, such as {site: %s}" $other.name $site.name $site.name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/*
 The name of a workload of a site: takes root, component, site, and the maximum length. Kubernetes
 accepts a StatefulSet with a longer name, but cannot create its pods: it adds a hash to the name, and
 a label has at most 63 characters. It shortens the names of pods of a Deployment with a longer name,
@@ -57,12 +77,37 @@ mistbow.io/site: {{ . | quote }}
 {{- printf "%s://%s-storage-%s:8300" (include "mistbow.scheme" .root) (include "mistbow.name" .root) .site -}}
 {{- end -}}
 
-{{/* The securityContext of a pod: the unprivileged user of the image. */}}
+{{/*
+The Service by which clients outside of the cluster reach a pod: takes root, the end of its name, the
+selector and the port of the pod, and expose. Only the node of the pod forwards connections, so that
+network policies see the address of the client. The address is also published while an agent is not
+ready, because the agent accepts points meanwhile.
+*/}}
+{{- define "mistbow.clientService" -}}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ include "mistbow.name" .root }}-clients-{{ .end }}
+  labels: {{- include "mistbow.labels" .root | nindent 4 }}
+spec:
+  type: {{ .expose.type }}
+  externalTrafficPolicy: Local
+  publishNotReadyAddresses: true
+  selector: {{- include "mistbow.selector" .selector | nindent 4 }}
+  ports: [{name: http, port: {{ .port }}, targetPort: http{{ with .expose.nodePort }}, nodePort: {{ . }}{{ end }}}]
+{{- end -}}
+
+{{/*
+The securityContext of a pod: the unprivileged user of the image. Kubernetes gives its group the
+rights of a new volume, not of all files at each start.
+*/}}
 {{- define "mistbow.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001
 runAsGroup: 10001
 fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
@@ -74,13 +119,15 @@ capabilities: {drop: [ALL]}
 
 {{/*
 The environment of a service: the settings of all services, and either its identity and the tokens
-of people, or the common token. Takes root, and the kind of the identity.
+of people, or the common token. Takes root, and the kind of the identity. The home is a folder in the
+volume, because the volume itself belongs to root and is open to its group.
 */}}
 {{- define "mistbow.env" -}}
-{{- if .root.Values.identities.enabled -}}
+- {name: MISTBOW_HOME, value: /var/lib/mistbow/home}
+{{- if .root.Values.identities.enabled }}
 - {name: MISTBOW_IDENTITY_FILE, value: /run/secrets/mistbow/{{ .kind }}.identity}
 - {name: MISTBOW_TOKENS_FILE, value: /run/secrets/mistbow/tokens.json}
-{{- else -}}
+{{- else }}
 - {name: MISTBOW_TOKEN_FILE, value: /run/secrets/mistbow/token}
 {{- end }}
 {{- if .root.Values.tls.enabled }}
@@ -94,14 +141,22 @@ of people, or the common token. Takes root, and the kind of the identity.
 {{- end }}
 {{- end -}}
 
-{{/* The liveness and the readiness probe of a service: takes root and the port. */}}
+{{/*
+The probes of a service: takes root, port, and the time (s) that it may take to answer after its
+start. Nothing answers in storage before Ignite has recovered, which can take minutes after a power
+cut; a restart would begin the recovery again.
+*/}}
 {{- define "mistbow.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: {{ .port }}, scheme: {{ include "mistbow.scheme" .root | upper }}}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: {{ div .startSeconds 10 }}
 livenessProbe:
   httpGet: {path: /healthz, port: {{ .port }}, scheme: {{ include "mistbow.scheme" .root | upper }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
-  initialDelaySeconds: 30
 readinessProbe:
   exec: {command: [python3, -IS, /opt/mistbow/health.py, {{ .port | quote }}]}
   periodSeconds: 10
@@ -170,8 +225,16 @@ tolerations:
 {{- end }}
 {{- end -}}
 
-{{/* The image of a role (storage, worker, enabler): with image.perRole the image of the role. */}}
+{{/*
+The image of a role (storage, worker, enabler): with image.perRole the image of the role. Each role
+can have its own tag. Kubernetes would not pull a changed image "latest" at an upgrade, but on a node
+without the image: two versions would run. Takes root and role.
+*/}}
 {{- define "mistbow.image" -}}
 {{- $image := .root.Values.image -}}
-{{ $image.repository }}{{ if $image.perRole }}-{{ .role }}{{ end }}:{{ $image.tag }}
+{{- $tag := (index .root.Values .role).tag | default $image.tag | default .root.Chart.AppVersion -}}
+{{- if and (eq $tag "latest") (ne $image.pullPolicy "Always") -}}
+{{- fail "image.tag: choose a tag for each version instead of latest, or set image.pullPolicy=Always" -}}
+{{- end -}}
+{{ $image.repository }}{{ if $image.perRole }}-{{ .role }}{{ end }}:{{ $tag }}
 {{- end }}
