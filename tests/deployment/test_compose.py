@@ -16,6 +16,7 @@ from fog_emulation import model
 from fog_emulation.fog_trust import FOLDER, FogTrust, NodeTrust, node_trust, trust_folder
 from fog_emulation.units import memory_bytes
 from mistbow.errors import ConflictError, MistbowError
+from mistbow.telemetry import MAX_LOG_BYTES
 from storage_agent.settings import AgentSettings
 from tests.fog_emulation.cities import FILES
 
@@ -141,6 +142,17 @@ def test_services_with_routes_have_health_check(name: str) -> None:
 def test_logs_are_rotated(name: str) -> None:
     options = SERVICES[name]["logging"]["options"]
     assert memory_bytes(options["max-size"].upper()) * int(options["max-file"]) <= 32 * 2**20
+
+
+@each_service
+def test_home_in_memory_has_space_for_all_log_files(name: str) -> None:
+    mounts = dict(mount.split(":") for mount in SERVICES[name]["tmpfs"])
+    home = mounts.get("/var/lib/mistbow")
+    if name == "buses" or home is None:
+        return  # the generator writes no log files
+    [size] = re.findall(r"size=(\d+[km])", home)
+    # The enabler has little besides its logs, such as its lock.
+    assert memory_bytes(size.upper()) > 1.25 * MAX_LOG_BYTES
 
 
 @each_service
