@@ -50,6 +50,21 @@ def test_services_are_a_cloud_a_region_edges_and_buses() -> None:
     assert {name: _replicas(name) for name in AGENTS} == AGENTS
 
 
+@pytest.mark.parametrize(("tls", "scheme"), [(False, "http"), (True, "https")])
+def test_hints_of_make_up_export_the_addresses_that_the_commands_of_the_operator_need(
+    tls: bool, scheme: str
+) -> None:
+    agents = {"edge-1": f"{scheme}://127.0.0.1:8330", "storage-cloud-1": f"{scheme}://127.0.0.1:8"}
+    lines = compose.where_to_look("a-deployment", agents, tls).splitlines()
+    [export] = (line.split() for line in lines if line.startswith("  export "))
+    values = dict(each.split("=") for each in export[1:])
+    assert values["MISTBOW_AGENT_URL"] == agents["storage-cloud-1"]
+    assert values["MISTBOW_ENABLER_URL"] == f"{scheme}://127.0.0.1:{compose.PORT}"
+    assert values["MISTBOW_TOKEN_FILE"].endswith("tokens/cloud-admin.token")
+    assert ("MISTBOW_TLS_CA" in values) is tls
+    assert "  .venv/bin/mistbow fabric status" in lines
+
+
 @pytest.mark.parametrize("name", AGENTS)
 def test_each_node_with_storage_has_a_monitoring_agent(name: str) -> None:
     assert "monitor" in SERVICES[name]["command"][-1]
