@@ -90,7 +90,7 @@ def up(base: str, console: Console, *, tls: bool = False) -> None:
     began = time.monotonic()
     _compose(tool, *files, "up", "--detach")
     _report_delivery(engine, report)
-    hints = _where_to_look(_wait_for_results(engine, report, tls), _agents(engine, tls), tls)
+    hints = where_to_look(_wait_for_results(engine, report, tls), _agents(engine, tls), tls)
     _print(console, hints)
 
 
@@ -323,7 +323,11 @@ def _time_out(engine: Any, unhealthy: list[str], problem: str, report: Report) -
     )
 
 
-def _where_to_look(deployment: str, agents: Mapping[str, str], tls: bool) -> str:
+def where_to_look(deployment: str, agents: Mapping[str, str], tls: bool) -> str:
+    """Return the commands with which the operator uses the fog.
+
+    ``agents``: service and number of the replica -> address.
+    """
     admin, reader, sender = (
         str(TRUST.token_file(site, role).relative_to(image.ROOT))
         for site, role in ((CORE, "admin"), (CORE, "reader"), ("edge-1", "sender"))
@@ -332,13 +336,15 @@ def _where_to_look(deployment: str, agents: Mapping[str, str], tls: bool) -> str
     ca = str(CERTIFICATES.bundle.relative_to(image.ROOT)) if tls else ""
     trusted = f" MISTBOW_TLS_CA={ca}" if tls else ""
     curls = Curls(agents["edge-1"], url, sender, reader, ca)
+    core = agents["storage-cloud-1"]
     return f"""
 Send a point to the edge in the north, and follow the insight that reads it:
   {curls.post("delay", 4000)}
   {curls.follow(deployment, "worst_delay")}
 The agents serve at {", ".join(f"{at} ({name})" for name, at in agents.items())}.
 The enabler serves at {url} (API: {url}/docs) with the token in {admin}:
-  export MISTBOW_TOKEN_FILE={admin} MISTBOW_ENABLER_URL={url}{trusted}
+  export MISTBOW_TOKEN_FILE={admin} MISTBOW_ENABLER_URL={url} MISTBOW_AGENT_URL={core}{trusted}
+  .venv/bin/mistbow fabric status
   .venv/bin/mistbow insights list
   .venv/bin/mistbow insights results ID --follow
 `docker logs NAME` shows the log of a container; `make down` removes all."""

@@ -1,12 +1,13 @@
 """Software bills of materials (CycloneDX) of the images that were built here: ``make sbom``.
 
-A bill lists what is in the image: the packages of Debian, the Python packages with their licenses,
-and the jars of Ignite and Spark with their checksums.
+A bill lists what is in the image: the packages of Debian, the Python interpreter, the packages of
+Python and the console's packages of JavaScript with their licenses, and the jars of Ignite and of
+Spark with their checksums.
 """
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -23,34 +24,50 @@ from mistbow.errors import NotFoundError
 
 _JAR = re.compile(r"(.+?)-(\d[\w.+-]*)\.jar")
 
-# Runs in the image, which has no tool for this but Python.
+# Runs in the image, which has no tool for this but Python. The interpreter of the base lists the
+# packages of the base, such as its pip: the venv does not contain them.
 _INVENTORY = """
-import hashlib, json, subprocess, sys
-from importlib.metadata import distributions
+import hashlib, json, platform, subprocess, sys
+from importlib.util import find_spec
 from pathlib import Path
 
-python = [[d.metadata["Name"], d.version, d.metadata.get("License-Expression")
-           or d.metadata.get("License") or ""] for d in distributions()]
+list_packages = '''
+import json
+from importlib.metadata import distributions
+print(json.dumps([[d.metadata["Name"], d.version, d.metadata.get("License-Expression")
+                   or d.metadata.get("License") or ""] for d in distributions()]))
+'''
+def output(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+interpreters = sys.executable, str(Path(sys.executable).resolve())
+python = [each for one in interpreters for each in json.loads(output(one, "-c", list_packages))]
 form = "${Package}\\t${Version}\\t${Architecture}\\n"
-debian = subprocess.run(["dpkg-query", "--show", "--showformat", form], capture_output=True,
-                        text=True, check=True).stdout
+debian = output("dpkg-query", "--show", "--showformat", form)
 jars = [[str(f), hashlib.sha256(f.read_bytes()).hexdigest()]
         for f in sorted(Path("/opt/mistbow").rglob("*.jar"))]
-json.dump({"python": python, "debian": [l.split("\\t") for l in debian.splitlines()],
-           "jars": jars}, sys.stdout)
+bundles = Path(find_spec("console").submodule_search_locations[0]) / "static/vendor/manifest.json"
+javascript = [[each["name"], each["version"], each["license"]]
+              for file in json.loads(bundles.read_text())["files"] for each in file["packages"]]
+json.dump({"interpreter": platform.python_version(), "python": python,
+           "debian": [l.split("\\t") for l in debian.splitlines()], "jars": jars,
+           "javascript": javascript}, sys.stdout)
 """
 
 
 class Inventory(msgspec.Struct, frozen=True):
     """What an image contains.
 
-    ``python``: (name, version, license) of each package; the license may be empty. ``debian``:
-    (name, version, architecture). ``jars``: (path, SHA-256).
+    ``interpreter``: the version of Python. ``python``, ``javascript``: (name, version, license) of
+    each package; the license may be empty. ``debian``: (name, version, architecture). ``jars``:
+    (path, SHA-256).
     """
 
+    interpreter: str
     python: list[tuple[str, str, str]]
     debian: list[tuple[str, str, str]]
     jars: list[tuple[str, str]]
+    javascript: list[tuple[str, str, str]]
 
 
 def write_bills(built: BuiltImages, folder: Path, console: Console) -> None:
@@ -66,7 +83,10 @@ def write_bills(built: BuiltImages, folder: Path, console: Console) -> None:
         found = inventory(name)
         file = folder / f"{re.sub('[^A-Za-z0-9.-]', '_', name)}.cdx.json"
         file.write_text(bill(name, found))
-        counts = f"{len(found.python)} Python, {len(found.debian)} Debian, {len(found.jars)} jars"
+        counts = (
+            f"{len(found.python)} Python, {len(found.javascript)} JavaScript, "
+            f"{len(found.debian)} Debian, {len(found.jars)} jars"
+        )
         console.print(f"{file}: {counts}", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -88,12 +108,14 @@ def bill(image: str, found: Inventory) -> str:
 
 
 def _components(found: Inventory) -> Iterator[Component]:
-    licenses = LicenseFactory()
-    for name, version, terms in sorted(set(found.python)):
-        purl = PackageURL("pypi", name=name.lower().replace("_", "-"), version=version)
-        # Some packages have the whole text in this field.
-        named = [licenses.make_from_string(terms)] if 0 < len(terms) < 100 else []
-        yield Component(name=name, version=version, purl=purl, bom_ref=str(purl), licenses=named)
+    yield _interpreter(found.interpreter)
+    yield from _packages(
+        (PackageURL("pypi", name=name.lower().replace("_", "-"), version=version), name, terms)
+        for name, version, terms in found.python
+    )
+    yield from _packages(
+        (_npm_url(name, version), name, terms) for name, version, terms in found.javascript
+    )
     for name, version, architecture in found.debian:
         purl = PackageURL("deb", "debian", name, version, {"arch": architecture})
         yield Component(name=name, version=version, purl=purl, bom_ref=str(purl))
@@ -106,6 +128,35 @@ def _components(found: Inventory) -> Iterator[Component]:
             hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)],
             properties=[Property(name="mistbow:path", value=path)],
         )
+
+
+def _interpreter(version: str) -> Component:
+    """Return CPython, which is a package of Debian only on some bases."""
+    purl = PackageURL("generic", name="python", version=version)
+    cpe = f"cpe:2.3:a:python:python:{version}:*:*:*:*:*:*:*"
+    return Component(name="python", version=version, purl=purl, bom_ref=str(purl), cpe=cpe)
+
+
+def _packages(found: Iterable[tuple[PackageURL, str, str]]) -> Iterator[Component]:
+    """Yield a component for each package: (URL, name, license). A package may be listed twice."""
+    licenses = LicenseFactory()
+    by_url = {str(each[0]): each for each in found}
+    for _, (purl, name, terms) in sorted(by_url.items()):
+        # Some packages have the whole text in this field.
+        named = [licenses.make_from_string(terms)] if 0 < len(terms) < 100 else []
+        yield Component(
+            name=name, version=purl.version, purl=purl, bom_ref=str(purl), licenses=named
+        )
+
+
+def _npm_url(name: str, version: str) -> PackageURL:
+    """Return the URL of a JavaScript package.
+
+    >>> str(_npm_url("@codemirror/state", "6.7.6")), str(_npm_url("uplot", "1.6.32"))
+    ('pkg:npm/%40codemirror/state@6.7.6', 'pkg:npm/uplot@1.6.32')
+    """
+    scope, _, rest = name.rpartition("/")
+    return PackageURL("npm", scope or None, rest, version)
 
 
 def _jar(file: str) -> tuple[str, str | None]:

@@ -12,7 +12,7 @@ from typing import Any
 import docker  # type: ignore[import-untyped]
 import msgspec
 from docker.errors import DockerException, NotFound  # type: ignore[import-untyped]
-from docker.types import Mount  # type: ignore[import-untyped]
+from docker.types import LogConfig, Mount  # type: ignore[import-untyped]
 
 from fog_emulation import traffic_control
 from fog_emulation.backend import check_fog_name
@@ -41,6 +41,9 @@ NODE_LABEL = "mistbow.fog.node"
 _PERIOD_US = 100_000
 _REMOVALS = 8
 """The number of containers that are removed at a time."""
+
+# As in docker-compose.yml: a fog that runs for days must not fill the disk.
+_LOGS = LogConfig(type=LogConfig.types.JSON, config={"max-size": "10m", "max-file": "3"})
 
 # Joins the control groups before "--", then executes the command after it.
 _JOIN_GROUPS = 'while [ "$1" != -- ]; do echo $$ > "$1"; shift; done; shift; exec "$@"'
@@ -202,6 +205,7 @@ class DockerBackend:
                 for name, file in service.secrets.items()
             ],
             init=True,
+            log_config=_LOGS,
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
             **_limits(node.cores, node.memory_bytes),

@@ -20,7 +20,11 @@ from structlog.tracebacks import ExceptionDictTransformer
 from mistbow.errors import MistbowError
 from mistbow.os_faults import fault_of
 
-_ROTATE_BYTES = 16 * 2**20
+_FILE_BYTES = 16 * 2**20
+_EARLIER_FILES = 3
+MAX_LOG_BYTES = (1 + _EARLIER_FILES) * _FILE_BYTES
+"""The size (bytes) of all log files of a service."""
+
 _QUIET = ("httpx", "httpcore", "py4j", "uvicorn.access", "uvicorn.error")
 
 
@@ -117,7 +121,7 @@ def set_up_logging(service: str, home: Path, level: str, secrets: Iterable[str] 
         return mask(line)
 
     make_log_folder(home / "logs")
-    to_file = LogFile(home / "logs" / f"{service}.jsonl", _ROTATE_BYTES, 3)
+    to_file = LogFile(home / "logs" / f"{service}.jsonl", _FILE_BYTES, _EARLIER_FILES)
     # Without local variables: a token may be among them.
     errors = ExceptionRenderer(ExceptionDictTransformer(show_locals=False))
     to_file.setFormatter(_formatter(errors, structlog.processors.JSONRenderer(), scrub))

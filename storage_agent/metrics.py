@@ -21,7 +21,9 @@ SKIPPED_ITEMS = Counter(
     ["kind"],
 )
 MQTT_CONNECTED = Gauge(
-    "mistbow_agent_mqtt_connected", "1 while the agent is connected to the MQTT broker."
+    "mistbow_agent_mqtt_connected",
+    "1 while the agent is connected to its MQTT broker; absent without a broker.",
+    ["broker"],
 )
 LATE_POINTS = Counter("mistbow_agent_late_points", "Points that arrived at or before the frontier.")
 RECORDS = Counter("mistbow_agent_records", "Records stored, by kind.", ["kind"])
@@ -55,10 +57,25 @@ CLOCK_SKEW = Gauge(
     "Difference between a peer's clock and this agent's; above 0: the peer's is ahead.",
     ["site"],
 )
+CLOCK_SKEW_ERROR = Gauge(
+    "mistbow_agent_clock_skew_error_seconds",
+    "The largest possible error of the difference between a peer's clock and this agent's.",
+    ["site"],
+)
+PEER_REACHABLE = Gauge(
+    "mistbow_agent_peer_reachable",
+    "1 while requests of this agent reach a site, directly or through another site.",
+    ["site"],
+)
 STORED_BYTES = Gauge("mistbow_agent_stored_bytes", "Bytes of all streams as stored.")
 NODES = Gauge("mistbow_agent_ignite_nodes", "Nodes of this site's Ignite that are running.")
 COPIES = Gauge(
-    "mistbow_agent_ignite_copies", "The minimum number of up-to-date copies of a partition."
+    "mistbow_agent_ignite_copies",
+    "The average number of up-to-date copies of a partition, rounded down.",
+)
+EXPECTED_COPIES = Gauge(
+    "mistbow_agent_ignite_expected_copies",
+    "The number of copies of a partition while all nodes of this site's Ignite run.",
 )
 REBALANCING = Gauge(
     "mistbow_agent_ignite_rebalancing", "1 while a node receives the data that it missed."

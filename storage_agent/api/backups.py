@@ -28,7 +28,7 @@ def backups_routes(agent: Agent) -> APIRouter:
     async def begin() -> Response:
         """Fix the positions at which the backup ends, and stop compaction until it ends.
 
-        The backup ends by a request, or after 2 minutes without one.
+        The backup ends by a request, or after 15 minutes without one.
         """
         return json_response(msgspec.json.encode(await agent.begin_backup()), 201)
 

@@ -16,6 +16,7 @@ import msgspec
 from mistbow.client.backup_model import BackupCut, StreamCut, StreamDeletions
 from mistbow.clock import Clock
 from mistbow.errors import NotFoundError
+from mistbow.failure_detector import Seconds
 from mistbow.telemetry import get_logger
 from storage_agent.backup.parts import encode_part, read_part
 from storage_agent.settings import AgentSettings
@@ -28,15 +29,21 @@ from storage_agent.timeseries.selection import SeriesSelection
 
 log = get_logger(__name__)
 
-_UNUSED_S = 120.0
-"""The time (s) after which a backup ends if its client requests nothing."""
+_UNUSED_S = 900.0
+"""The time (s) after which a backup ends if its client requests and reads nothing.
+
+A slow link may need minutes for one part, and so may an object store to which the client writes it.
+"""
 
 _LINES = 500
 
 
 @dataclass(slots=True)
 class _Backup:
-    """A backup that a client reads: its cut, and its streams with their heads at the cut."""
+    """A backup that a client reads: its cut, and its streams with their heads at the cut.
+
+    ``used``: when the client last requested or read anything (s, monotonic clock).
+    """
 
     cut: BackupCut
     streams: dict[str, tuple[Stream, StreamCut]]
@@ -48,11 +55,17 @@ class _Backup:
 
 
 class Backups:
-    """Begins and ends backups, and reads the parts of their streams."""
+    """Begins and ends backups, and reads the parts of their streams.
 
-    def __init__(self, settings: AgentSettings, clock: Clock) -> None:
+    ``monotonic``: returns a time (s) that never goes back.
+    """
+
+    def __init__(
+        self, settings: AgentSettings, clock: Clock, monotonic: Seconds = time.monotonic
+    ) -> None:
         self._settings = settings
         self._clock = clock
+        self._monotonic = monotonic
         self._backups: dict[str, _Backup] = {}
 
     async def begin(
@@ -76,7 +89,7 @@ class Backups:
             )
             for stream, _ in cuts.values():
                 stream.log.backups.add(cut.id)
-        self._backups[cut.id] = _Backup(cut, cuts, time.monotonic())
+        self._backups[cut.id] = _Backup(cut, cuts, self._monotonic())
         log.info("backup_began", backup=cut.id, streams=len(cuts))
         return cut
 
@@ -97,10 +110,10 @@ class Backups:
     def series(self, backup: str, catalogue: Catalogue) -> Iterator[bytes]:
         """Yield the metadata of the present series as lines of JSON, several lines at a time.
 
-        The series are selected at once, since a thread may read the lines.
+        The series are selected at once, since a thread may read the lines. The backup does not end
+        while the client reads them.
         """
-        self._find(backup)
-        return _lines(catalogue.select())
+        return self._lines(self._find(backup), catalogue.select())
 
     async def deletions(self, backup: str) -> bytes:
         """Return the present tombstones of the streams, by the name of the stream, as JSON."""
@@ -117,8 +130,8 @@ class Backups:
             log.info("backup_ended", backup=backup)
 
     def end_unused(self) -> None:
-        """End the backups whose clients have requested nothing for two minutes."""
-        now = time.monotonic()
+        """End the backups whose clients have requested and read nothing for 15 minutes."""
+        now = self._monotonic()
         for each in list(self._backups.values()):
             if now - each.used > _UNUSED_S:
                 log.warning("backup_abandoned", backup=each.id)
@@ -131,8 +144,19 @@ class Backups:
                 f"there is no backup {backup}",
                 hint="The backup ended, or the agent was restarted. Begin a new backup.",
             )
-        found.used = time.monotonic()
+        found.used = self._monotonic()
         return found
+
+    def _lines(self, backup: _Backup, series: SeriesSelection) -> Iterator[bytes]:
+        lines: list[bytes] = []
+        for metadata in series.values():
+            lines.append(msgspec.json.encode(metadata) + b"\n")
+            if len(lines) == _LINES:
+                yield b"".join(lines)
+                backup.used = self._monotonic()
+                lines = []
+        yield b"".join(lines)
+        backup.used = self._monotonic()
 
 
 def _cut_of(stream: Stream) -> StreamCut:
@@ -157,13 +181,3 @@ def _encode_deletions(manifests: dict[str, Manifest]) -> bytes:
         for name, each in manifests.items()
     }
     return msgspec.json.encode(deletions)
-
-
-def _lines(series: SeriesSelection) -> Iterator[bytes]:
-    lines: list[bytes] = []
-    for metadata in series.values():
-        lines.append(msgspec.json.encode(metadata) + b"\n")
-        if len(lines) == _LINES:
-            yield b"".join(lines)
-            lines = []
-    yield b"".join(lines)

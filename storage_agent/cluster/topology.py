@@ -46,6 +46,11 @@ class Topology(msgspec.Struct, frozen=True):
     lost: int
 
     @property
+    def expected_copies(self) -> int:
+        """The number of copies of a partition while all nodes run."""
+        return min(self.backups + 1, len(self.nodes))
+
+    @property
     def tolerates_a_failure(self) -> bool:
         """Whether Ignite would retain all acknowledged data if any one of the nodes failed now."""
         return self.copies >= 2 and not self.rebalancing and all(node.online for node in self.nodes)
@@ -77,6 +82,7 @@ async def read_topology(ignite: IgniteClient) -> Topology:
     )
     metrics.NODES.set(online)
     metrics.COPIES.set(found.copies)
+    metrics.EXPECTED_COPIES.set(found.expected_copies)
     metrics.REBALANCING.set(found.rebalancing)
     return found
 

@@ -76,6 +76,7 @@ class MqttBridge:
         self._rejections = _RejectionLog()
         self._logged_error = ""
         self._running: asyncio.Task[None] | None = None
+        self._connected = metrics.MQTT_CONNECTED.labels(self._address)
 
     def start(self) -> None:
         """Start a background task that subscribes to the topics and stores the points."""
@@ -108,7 +109,7 @@ class MqttBridge:
             if time.monotonic() - begin < _STABLE_S:
                 raise
         finally:
-            metrics.MQTT_CONNECTED.set(0)
+            self._connected.set(0)
 
     async def _subscribe(self) -> None:
         if waiting := await self._sink.waiting_for():
@@ -125,7 +126,7 @@ class MqttBridge:
                     f"the broker rejected the subscription to {', '.join(rejected)}",
                     hint="Permit the agent's user to read these topics, at the broker.",
                 )
-            metrics.MQTT_CONNECTED.set(1)
+            self._connected.set(1)
             log.info("mqtt_broker_connected", broker=self._address)
             self._logged_error = ""
             await self._store_all(client)

@@ -36,16 +36,26 @@ class ClockSkew:
         skew = peer_time - (self._clock() - error)
         self._samples.setdefault(site, deque(maxlen=_SAMPLES)).append((skew, error))
         metrics.CLOCK_SKEW.labels(site).set(self.of(site) / 1000)
+        metrics.CLOCK_SKEW_ERROR.labels(site).set(self.error_of(site) / 1000)
         self._report(site)
 
     def of(self, site: str) -> float:
         """Return the skew (ms) of a peer's clock; above 0: the peer's clock is ahead."""
         return statistics.median(skew for skew, _ in self._samples[site])
 
+    def error_of(self, site: str) -> float:
+        """Return the largest possible error (ms) of the skew that ``of`` returns.
+
+        The true skew differs from each sample by at most the error of this sample.
+        """
+        skew = self.of(site)
+        return min(abs(skew - each) + error for each, error in self._samples[site])
+
     def forget(self, site: str) -> None:
         """Forget a peer that is gone."""
         if self._samples.pop(site, None) is not None:
             metrics.CLOCK_SKEW.remove(site)
+            metrics.CLOCK_SKEW_ERROR.remove(site)
         self._reported.discard(site)
 
     @property

@@ -30,6 +30,7 @@ from storage_agent.membership.link_probes import LinkProber
 from storage_agent.membership.metadata_replicas import MetadataReplicas
 from storage_agent.membership.network import PeerNetwork
 from storage_agent.membership.peer import Peer
+from storage_agent.membership.peer_metrics import PeerMetrics
 from storage_agent.membership.peers import Peers
 from storage_agent.membership.worker_history import WorkerHistory, reliability
 from storage_agent.membership.workers import Workers, name_conflict
@@ -78,6 +79,7 @@ class FabricMembership:
         )
         self.skew = ClockSkew(clock, settings.clock_alarm_ms)
         self._heartbeats = HeartbeatSender(self.peers, self.network, self._links.update, self.skew)
+        self._peer_metrics = PeerMetrics(self.peers)
         self._prober = LinkProber(self.peers, self.network, settings.link_probe_s)
         self._clock = clock
         self._forgotten: dict[str, int] = {}
@@ -404,6 +406,7 @@ class FabricMembership:
     async def _check_peers(self) -> None:
         if self.peers.check_silence():
             self._links.update()
+        self._peer_metrics.update()
 
     async def _expire_enablers(self) -> None:
         for domain in self._enablers.expire():

@@ -16,6 +16,7 @@ from fog_emulation import model
 from fog_emulation.fog_trust import FOLDER, FogTrust, NodeTrust, node_trust, trust_folder
 from fog_emulation.units import memory_bytes
 from mistbow.errors import ConflictError, MistbowError
+from mistbow.telemetry import MAX_LOG_BYTES
 from storage_agent.settings import AgentSettings
 from tests.fog_emulation.cities import FILES
 
@@ -47,6 +48,21 @@ def _names(service: str, replica: int, mark: str) -> list[str]:
 def test_services_are_a_cloud_a_region_edges_and_buses() -> None:
     assert set(SERVICES) == {*AGENTS, "worker-cloud", "enabler", "buses"}
     assert {name: _replicas(name) for name in AGENTS} == AGENTS
+
+
+@pytest.mark.parametrize(("tls", "scheme"), [(False, "http"), (True, "https")])
+def test_hints_of_make_up_export_the_addresses_that_the_commands_of_the_operator_need(
+    tls: bool, scheme: str
+) -> None:
+    agents = {"edge-1": f"{scheme}://127.0.0.1:8330", "storage-cloud-1": f"{scheme}://127.0.0.1:8"}
+    lines = compose.where_to_look("a-deployment", agents, tls).splitlines()
+    [export] = (line.split() for line in lines if line.startswith("  export "))
+    values = dict(each.split("=") for each in export[1:])
+    assert values["MISTBOW_AGENT_URL"] == agents["storage-cloud-1"]
+    assert values["MISTBOW_ENABLER_URL"] == f"{scheme}://127.0.0.1:{compose.PORT}"
+    assert values["MISTBOW_TOKEN_FILE"].endswith("tokens/cloud-admin.token")
+    assert ("MISTBOW_TLS_CA" in values) is tls
+    assert "  .venv/bin/mistbow fabric status" in lines
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -141,6 +157,17 @@ def test_services_with_routes_have_health_check(name: str) -> None:
 def test_logs_are_rotated(name: str) -> None:
     options = SERVICES[name]["logging"]["options"]
     assert memory_bytes(options["max-size"].upper()) * int(options["max-file"]) <= 32 * 2**20
+
+
+@each_service
+def test_home_in_memory_has_space_for_all_log_files(name: str) -> None:
+    mounts = dict(mount.split(":") for mount in SERVICES[name]["tmpfs"])
+    home = mounts.get("/var/lib/mistbow")
+    if name == "buses" or home is None:
+        return  # the generator writes no log files
+    [size] = re.findall(r"size=(\d+[km])", home)
+    # The enabler has little besides its logs, such as its lock.
+    assert memory_bytes(size.upper()) > 1.25 * MAX_LOG_BYTES
 
 
 @each_service

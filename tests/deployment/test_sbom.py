@@ -7,13 +7,17 @@ from deploy import sbom
 from tests.support.bill_schema import schema_errors
 
 FOUND = sbom.Inventory(
+    interpreter="3.12.11",
     python=[
+        ("pip", "25.0.1", "MIT"),
+        ("pip", "25.0.1", "MIT"),  # of the base, and of the venv
         ("httpx", "0.28.1", "BSD-3-Clause"),
         ("Typing_Extensions", "4.15.0", ""),
         ("antlr4-python3-runtime", "4.13.2", "BSD"),
         ("six", "1.17.0", "The MIT License. " * 40),
     ],
     debian=[("libssl3", "3.0.17-1~deb12u2", "amd64")],
+    javascript=[("@codemirror/state", "6.7.6", "MIT"), ("uplot", "1.6.32", "MIT")],
     jars=[("/opt/mistbow/jars/ignite-core-2.17.0.jar", "ab" * 32)],
 )
 
@@ -26,13 +30,19 @@ def test_bill_satisfies_the_schema_and_names_all_parts() -> None:
     assert bill["metadata"]["component"]["name"] == "registry:5000/mistbow:1"
     parts = {each["name"]: each for each in bill["components"]}
     assert {name: each.get("purl") for name, each in parts.items()} == {
+        "python": "pkg:generic/python@3.12.11",
+        "pip": "pkg:pypi/pip@25.0.1",
         "httpx": "pkg:pypi/httpx@0.28.1",
         "Typing_Extensions": "pkg:pypi/typing-extensions@4.15.0",
         "antlr4-python3-runtime": "pkg:pypi/antlr4-python3-runtime@4.13.2",
         "six": "pkg:pypi/six@1.17.0",
+        "@codemirror/state": "pkg:npm/%40codemirror/state@6.7.6",
+        "uplot": "pkg:npm/uplot@1.6.32",
         "libssl3": "pkg:deb/debian/libssl3@3.0.17-1~deb12u2?arch=amd64",
         "ignite-core": None,
     }
+    assert len(parts) == len(bill["components"])
+    assert parts["python"]["cpe"] == "cpe:2.3:a:python:python:3.12.11:*:*:*:*:*:*:*"
     assert parts["httpx"]["licenses"] == [{"license": {"id": "BSD-3-Clause"}}]
     assert "licenses" not in parts["six"]
     assert parts["ignite-core"]["version"] == "2.17.0"

@@ -7,11 +7,16 @@ import pytest
 from deploy import sbom
 from deploy.image import name_of_role
 from tests.support.bill_schema import schema_errors
-from tests.support.emulated_fogs import IMAGE, NEED_IMAGE, NEED_ROLE_IMAGES
+from tests.support.emulated_fogs import IMAGE, NEED_IMAGE, NEED_ROLE_IMAGES, ROOT
 
 pytestmark = NEED_IMAGE
 
-COMMON = {"mistbow", "httpx", "libc6"}
+BUNDLED = {
+    package["name"]
+    for file in json.loads((ROOT / "console/static/vendor/manifest.json").read_text())["files"]
+    for package in file["packages"]
+}
+COMMON = {"mistbow", "httpx", "libc6", "python", *BUNDLED}
 IGNITE, SPARK = {"pyignite", "ignite-core"}, {"pyspark", "spark-core_2.13"}
 
 

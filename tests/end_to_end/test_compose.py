@@ -5,6 +5,7 @@ The ports of the fog are scanned from the network namespaces of its own containe
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import uuid
@@ -54,11 +55,15 @@ class Fog:
 
 @dataclass(frozen=True)
 class Container:
-    """A container: its service, its network namespace, and network -> its address."""
+    """A container: its service, its network namespace, and network -> its address.
+
+    ``gateways``: network -> the address of the host.
+    """
 
     service: str
     namespace: Path
     addresses: dict[str, str]
+    gateways: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -139,6 +144,10 @@ def members(fog: Fog) -> dict[str, Container]:
 
     eventually(healthy, timeout=START_S, what="all containers are healthy", pause=0.5)
     found = {}
+    gateways = {
+        network.name.removeprefix(f"{fog.project}_"): network.attrs["IPAM"]["Config"][0]["Gateway"]
+        for network in engine.networks.list(filters=of_fog)
+    }
     for each in engine.containers.list(filters=of_fog):
         service = each.labels["com.docker.compose.service"]
         networks = each.attrs["NetworkSettings"]["Networks"]
@@ -147,7 +156,10 @@ def members(fog: Fog) -> dict[str, Container]:
             for name, network in networks.items()
         }
         found[service] = Container(
-            service, Path(f"/proc/{each.attrs['State']['Pid']}/ns/net"), addresses
+            service,
+            Path(f"/proc/{each.attrs['State']['Pid']}/ns/net"),
+            addresses,
+            {name: gateways[name] for name in addresses},
         )
     return found
 
@@ -250,3 +262,38 @@ def test_containers_reach_no_address_of_another_network(members: dict[str, Conta
         ]
         with in_namespace(scanner.namespace):
             assert open_endpoints(foreign) == set(), scanner.service
+
+
+def firewall_rules(fog: Fog) -> str:
+    """Return the commands that docs/operations.md recommends, for this fog."""
+    text = (ROOT / "docs" / "operations.md").read_text().partition("### Firewall of the host")[2]
+    block = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
+    assert block is not None
+    return block[1].replace("mistbow_", f"{fog.project}_")
+
+
+def reached_hosts(members: dict[str, Container], port: int) -> set[tuple[str, str]]:
+    """Return (service, network) for each container that reaches a port of the host."""
+    found = set()
+    for each in members.values():
+        with in_namespace(each.namespace):
+            opened = open_endpoints((gateway, port) for gateway in each.gateways.values())
+        at = {address for address, _ in opened}
+        found |= {(each.service, name) for name, host in each.gateways.items() if host in at}
+    return found
+
+
+def test_containers_reach_the_host_until_it_has_the_documented_rules(
+    fog: Fog, members: dict[str, Container]
+) -> None:
+    rules = firewall_rules(fog)
+    everywhere = {(each.service, name) for each in members.values() for name in each.gateways}
+    with socket.create_server(("0.0.0.0", 0)) as of_host:  # noqa: S104 - as the host's services
+        port = of_host.getsockname()[1]
+        assert reached_hosts(members, port) == everywhere
+        try:
+            subprocess.run(["sh", "-ec", rules], check=True)
+            assert reached_hosts(members, port) == set()
+            assert status(f"{fog.url}/healthz") == httpx.codes.OK
+        finally:
+            subprocess.run(["sh", "-c", rules.replace(" -I ", " -D ")], check=True)

@@ -282,6 +282,16 @@ def test_node_has_no_capabilities_and_is_reachable_only_from_host(make: Any, cli
     assert eventually(received) == b"hello\n"
 
 
+def test_logs_of_nodes_are_rotated(make: Any, client: Any) -> None:
+    backend = make(fog_of({}))
+    start_fog(backend)
+    nodes = client.containers.list(filters={"label": f"mistbow.fog={backend.name}"})
+    assert nodes
+    for node in nodes:
+        logs = node.attrs["HostConfig"]["LogConfig"]
+        assert logs == {"Type": "json-file", "Config": {"max-size": "10m", "max-file": "3"}}
+
+
 def test_start_fog_leaves_nothing_after_missing_image(make: Any) -> None:
     name = new_name()
     service = {"web": ComposeService(f"mistbow-none-{uuid.uuid4().hex}:none")}

@@ -1,6 +1,7 @@
 """The skew of peers' clocks, from the answers to heartbeats; and the alarm of a full disk."""
 
 import httpx
+import prometheus_client
 import pytest
 
 from mistbow.clock import system_clock
@@ -39,6 +40,28 @@ def test_skew_above_the_limit_is_reported_with_its_direction(skew_ms, trip_ms, d
 )
 def test_skew_is_not_reported_while_it_is_uncertain(skew_ms, trip_ms, times):
     assert recorded(ManualClock(10**12), skew_ms, trip_ms, times).problems == []
+
+
+@pytest.mark.parametrize(
+    ("trips_ms", "error_ms"),
+    [((600,) * 5, 300), ((20, 4000, 20, 20, 20), 10)],
+    ids=["slow link", "one slow answer"],
+)
+def test_error_of_the_skew_is_that_of_the_most_exact_samples(trips_ms, error_ms):
+    clock = ManualClock(10**12)
+    skew = ClockSkew(clock, 500)
+    for trip_ms in trips_ms:
+        skew.record("skewed", clock.now - trip_ms // 2 + 700, trip_ms)
+    assert skew.of("skewed") == pytest.approx(700, abs=1)
+    assert skew.error_of("skewed") == pytest.approx(error_ms, abs=1)
+
+    def exported() -> float | None:
+        name = "mistbow_agent_clock_skew_error_seconds"
+        return prometheus_client.REGISTRY.get_sample_value(name, {"site": "skewed"})
+
+    assert exported() == pytest.approx(error_ms / 1000, abs=0.001)
+    skew.forget("skewed")
+    assert exported() is None
 
 
 def test_report_ends_when_the_clocks_agree_again_and_when_the_peer_is_forgotten():

@@ -43,22 +43,29 @@ def running_prometheus(
 @contextmanager
 def serving_prometheus(folder: Path, series: Iterable[LabelledSamples]) -> Iterator[str]:
     """Run Prometheus, and send series to it by remote write; yield the URL of Prometheus."""
+    options = ("--storage.tsdb.retention.time=100y", "--web.enable-remote-write-receiver")
+    with configured_prometheus(folder, "global: {}\n", *options) as url:
+        with httpx.Client(base_url=f"{url}/api/v1", timeout=30) as api:
+            send(api, series)
+        yield url
+
+
+@contextmanager
+def configured_prometheus(folder: Path, configuration: str, *options: str) -> Iterator[str]:
+    """Run Prometheus with a configuration; yield its URL once it is ready."""
     config = folder / "prometheus.yml"
-    config.write_text("global: {}\n")
+    config.write_text(configuration)
     (port,) = free_ports(1)
     argv = [
         "prometheus",
         f"--config.file={config}",
         f"--storage.tsdb.path={folder / 'data'}",
-        "--storage.tsdb.retention.time=100y",
-        "--web.enable-remote-write-receiver",
         f"--web.listen-address=127.0.0.1:{port}",
+        *options,
     ]
     url = f"http://127.0.0.1:{port}"
     with running(argv, folder / "log.txt"):
         eventually(lambda: _is_ready(url), what="Prometheus is ready")
-        with httpx.Client(base_url=f"{url}/api/v1", timeout=30) as api:
-            send(api, series)
         yield url
 
 
