@@ -42,6 +42,16 @@ class SupervisedAgent:
         if self._process is not None and self._process.poll() is not None:
             self.start()
 
+    def add_peer(self, url: str) -> None:
+        """Restart the process with another agent as a peer.
+
+        Without a token, an agent ignores the heartbeats of agents that are not in its settings.
+        """
+        self.stop()
+        self._environment["MISTBOW_PEERS"] = url
+        self.start()
+        self.ready()
+
     def stop(self) -> None:
         """End the process by SIGTERM, and wait for its end."""
         if self._process is not None:
