@@ -22,7 +22,7 @@ from storage_agent.timeseries.catalogue import Catalogue
 _MAX_ATTRIBUTES_BYTES = 8 * 2**10
 """The maximum size of a point's attributes as JSON."""
 
-_SLICE = 100
+_SLICE = 500
 """The number of points that are encoded before other tasks may run."""
 
 _MAX_CACHE_BYTES = 64 * 2**20

@@ -24,6 +24,7 @@ from mistbow.runtime import slices
 from storage_agent.http.accept import ARROW, LINES
 from storage_agent.settings import AgentSettings
 from storage_agent.timeseries import aggregation
+from storage_agent.timeseries import points as points_module
 from storage_agent.timeseries.aggregation import AggregateState
 from tests.storage_agent.conftest import ManualClock
 from tests.support.agents import running_agent
@@ -172,8 +173,9 @@ def test_no_callback_passes_over_all_series(
 def test_no_callback_passes_over_all_points_of_a_put(
     counter: LineCounter, traced_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The encoding looks at the clock after so many points as may take a slice.
+    # The encoding looks at the clock after so many points as take a slice, but more lines.
     monkeypatch.setattr(slices, "time", StepClock(step_ms=6))
+    monkeypatch.setattr(points_module, "_SLICE", 100)
     points = [
         {"metricID": "m", "entityID": f"e{n}", "val": n, "timestamp": clock.now}
         for n in range(_SERIES // 2)
