@@ -17,6 +17,7 @@ from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, W
 from analytics.plan.nodes import Plan
 from analytics.plan.resumption import Resumption
 from analytics_worker.evaluate.operator_failures import OperatorFailure
+from analytics_worker.merge.decisions import Checkpoint
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.stateful.state_stream import StateAccess
 
@@ -137,7 +138,8 @@ class MergeStart:
     panes an earlier query has read. ``recorded``: site -> the position before which an earlier
     query of the same plan has recorded the late panes. ``since``: the time (ms) up to which stored
     results are complete; 0 without results. ``decided``: the position in the stream of decisions at
-    which the query's decisions begin.
+    which the query's decisions begin. ``checkpoint``: the presence of sites at which the query
+    begins to read decisions.
     """
 
     starts: Mapping[str, int]
@@ -146,6 +148,7 @@ class MergeStart:
     recorded: Mapping[str, int]
     since: int
     decided: int
+    checkpoint: Checkpoint
 
 
 class StreamingLibrary(Protocol):

@@ -97,13 +97,15 @@ class _CorrectionTask:
     """The fragment whose results are corrected, and the scanner that finds the affected ticks.
 
     ``epoch``: the epoch for the fragment's target. ``access``: the access to the states of the
-    fragment's accumulators; None: the fragment has no accumulators.
+    fragment's accumulators; None: the fragment has no accumulators. ``decisions_epoch``: the epoch
+    for the decisions of a merge.
     """
 
     fragment: Whole | Merge
     epoch: int
     scanner: LateDataScanner
     access: StateAccess | None
+    decisions_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +190,16 @@ class Corrector:
         epoch: int,
         decided: int = 0,
         access: StateAccess | None = None,
+        decisions_epoch: int = 0,
     ) -> dict[str, Any]:
         """Start to correct the results of ``fragment``, from the position stored in the fragment's
         target.
 
         ``decided``: the position in the stream of decisions at which the decisions of the merge's
         own query begin. ``access``: the access to the states of the fragment's accumulators.
-        Unfinished corrections of the previous fragment are completed. Return the attributes that
-        store the position in the target.
+        ``decisions_epoch``: the epoch for the decisions of a merge. Unfinished corrections of the
+        previous fragment are completed. Return the attributes that store the position in the
+        target.
         """
         target = self._agent.at(fragment.target.site)
         attributes = target.info(fragment.target.stream).attributes
@@ -218,7 +222,7 @@ class Corrector:
             with self._lock:
                 # The new scanner begins at the stored position, which is not after theirs.
                 self._waiting = _NONE_WAIT
-                self._task = _CorrectionTask(fragment, epoch, scanner, access)
+                self._task = _CorrectionTask(fragment, epoch, scanner, access, decisions_epoch)
         return {name: scanner.next}
 
     def step(self, frontier: int, *, may_compute: bool = True) -> bool:
@@ -290,6 +294,8 @@ class Corrector:
                 is_far = to_store >= self._stored_position + _POSITION_STEP
                 if spans or isinstance(task.fragment, Merge) or is_far:
                     self._store_position(task, to_store)
+                if isinstance(scanner, LatePaneScanner) and to_store == scanner.head:
+                    scanner.store_checkpoint(task.decisions_epoch)
         if not is_behind:
             self._report(task, merge_spans_of_insights(scanner.due, waiting.spans))
         return bool(spans or unanswered.spans)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 import pyarrow.compute as pc
 
 from analytics.plan.fragments import Merge
@@ -13,12 +14,16 @@ from analytics_worker.late_data.tick_spans import (
     spans_of_insights,
 )
 from analytics_worker.merge.decisions import (
+    CHECKPOINT,
+    RETAINED_MS,
+    Checkpoint,
     Joined,
     Late,
     LateSpan,
     Presence,
     SiteDecision,
     SiteGap,
+    checkpoint_of,
     from_rows,
 )
 from mistbow.client.agent import AgentClient
@@ -31,6 +36,13 @@ log = get_logger(__name__)
 _FIRST_ROWS = 1000
 _MAX_DECISIONS = 1000
 _NEVER = 2**62
+
+_CHECKPOINT_STEP = 200
+"""The number of positions after a checkpoint from which on another one is stored: a process that
+starts reads these decisions.
+"""
+_MAX_GAPS = 4000
+"""The greatest number of gaps in a checkpoint, since the attributes of a stream are limited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +67,8 @@ class LatePaneScanner:
     are read, but not processed. ``head``: the position after the last decision that was read.
     ``due``: the ticks that the unprocessed decisions affect, or may affect. ``later_due``: the
     ticks among them that cannot be corrected yet. ``complete_until``: the time (ms) up to which
-    results were complete before the last decision was read.
+    results were complete before the last decision was read. ``checkpointed``: the position of the
+    stored checkpoint; None: no decision is read yet.
     """
 
     agent: AgentClient
@@ -68,6 +81,7 @@ class LatePaneScanner:
     later_due: dict[str, list[TickSpan]] = field(default_factory=dict)
     complete_until: int = 0
     unanswered: tuple[_UnansweredJoin, ...] = ()
+    checkpointed: int | None = None
     _next_unanswered: tuple[_UnansweredJoin, ...] = ()
 
     @property
@@ -146,9 +160,33 @@ class LatePaneScanner:
         self.next = max(self.next, position)
         self.due = self.later_due
 
+    def store_checkpoint(self, epoch: int) -> None:
+        """Store a checkpoint of the presence, if all decisions are processed, and many since the
+        last checkpoint.
+
+        ``epoch``: the epoch for the stream of decisions.
+        """
+        # A claim has a position, but no row: only the presence at the head has a certain position.
+        if self.processed_to < self.head or self.head < (self.checkpointed or 0) + _CHECKPOINT_STEP:
+            return
+        gaps = self.presence.pruned(self.complete_until - RETAINED_MS).gaps
+        if len(gaps) > _MAX_GAPS:
+            return
+        location, checkpoint = self.fragment.decisions, Checkpoint(self.head, tuple(gaps))
+        attributes = {CHECKPOINT: msgspec.to_builtins(checkpoint)}
+        self.agent.at(location.site).advance(location.stream, epoch, attributes=attributes)
+        self.checkpointed = checkpoint.next
+
     def _read(self) -> None:
         location = self.fragment.decisions
-        rows = self.agent.at(location.site).read(location.stream, self.head)
+        site = self.agent.at(location.site)
+        if self.checkpointed is None:
+            checkpoint = checkpoint_of(site.info(location.stream).attributes)
+            # A later checkpoint contains decisions that are not processed yet.
+            if checkpoint.next <= self.next:
+                self.presence, self.head = Presence(list(checkpoint.gaps)), checkpoint.next
+            self.checkpointed = checkpoint.next
+        rows = site.read(location.stream, self.head)
         self.pending += from_rows(rows.table)
         # A claim takes a position but has no row: positions are counted from the end.
         self.head = rows.position.next

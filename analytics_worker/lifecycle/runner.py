@@ -433,7 +433,9 @@ class FragmentRunner:
         if not isinstance(fragment, Partial):
             epoch = epochs[fragment.target.stream]
             access = state_access_of(self._agent, fragment, candidate.lease)
-            attributes = self._corrector.begin(fragment, epoch, candidate.decided, access)
+            decisions = epochs[fragment.decisions.stream] if isinstance(fragment, Merge) else 0
+            decided = candidate.decided
+            attributes = self._corrector.begin(fragment, epoch, decided, access, decisions)
             self._target.advance(fragment, attributes | describe_insights(fragment))
         self._keep_queries(candidate, None)
         self._outdated_patience_s = _OUTDATED_PATIENCE_S

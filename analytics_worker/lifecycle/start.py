@@ -18,6 +18,7 @@ from analytics_worker.merge.decisions import (
     Left,
     Presence,
     SiteDecision,
+    checkpoint_of,
     read_presence,
     row_of,
 )
@@ -203,10 +204,10 @@ def _start_merge(
         new = sites.difference(target.attributes.get("sites", ()))
         presence = read_presence(agent, location) if new else Presence()
         for site in sorted(new):
-            if decided := _gap_of_new_site(presence, site, since):
-                rows = pa.Table.from_batches([row_of(one) for one in decided])
+            if opening := _gap_of_new_site(presence, site, since):
+                rows = pa.Table.from_batches([row_of(each) for each in opening])
                 lease.append(location, partial(_append, decisions, location.stream, rows))
-    decided_to = decisions.info(location.stream).head
+    stream = decisions.info(location.stream)
     read = target.attributes.get("read", {})
     has_former_plan = target.attributes.get("outputs") == [
         one.uid for one in fragment.plan.insights
@@ -234,7 +235,8 @@ def _start_merge(
             and read[source.stream] <= each.stop
         },
         since=since if covered else 0,
-        decided=decided_to,
+        decided=stream.head,
+        checkpoint=checkpoint_of(stream.attributes),
     )
     return library.run_merge(fragment, resumption, start, lease, _for_new_query(access))
 

@@ -6,8 +6,10 @@ decisions, so a replay repeats them, and each result can name its missing sites.
 """
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -16,6 +18,18 @@ from analytics.plan.fragments import StreamLocation
 from mistbow.client.agent import AgentClient
 from mistbow.errors import ConflictError
 from mistbow.streams.events import event_rows, events_of
+
+CHECKPOINT = "checkpoint"
+"""The attribute of a stream of decisions that contains a ``Checkpoint``."""
+
+RETAINED_MS = 3_600_000
+"""The time (ms) for which all gaps are retained: a query that replays names sites as missing."""
+
+_RETAINED_GAPS = 21
+"""The number of gaps of each site that are always retained: ``MergeFrontier`` counts 20 stays."""
+
+_MAX_GAPS = 1000
+"""The number of gaps from which on a process forgets old gaps."""
 
 
 class Left(msgspec.Struct, frozen=True, tag="left", omit_defaults=True):
@@ -142,6 +156,23 @@ class Presence:
         gaps = (gap for gap in reversed(self.gaps) if gap.site == site and gap.is_removed)
         return next((gap.after for gap in gaps), 0)
 
+    def pruned(self, before: int) -> "Presence":
+        """Return the presence without the gaps that ended before a time (ms).
+
+        Open gaps, the last gaps of each site, and the site's last removal are retained.
+        """
+        counts, removed = Counter[str](), set[str]()
+        retained: list[SiteGap] = []
+        for gap in reversed(self.gaps):
+            counts[gap.site] += 1
+            is_recent = gap.until is None or gap.until >= before
+            is_last_removal = gap.is_removed and gap.site not in removed
+            if is_last_removal:
+                removed.add(gap.site)
+            if is_recent or is_last_removal or counts[gap.site] <= _RETAINED_GAPS:
+                retained.append(gap)
+        return Presence(retained[::-1])
+
     def missing(self, tick: int) -> tuple[str, ...]:
         """Return the names of the sites that are missing at a tick (ms), sorted."""
         return tuple(sorted({gap.site for gap in self.gaps if gap.contains(tick)}))
@@ -168,26 +199,56 @@ def from_rows(rows: pa.Table) -> Iterator[SiteDecision]:
         yield SiteDecision(ts, site, msgspec.json.decode(event, type=Decision))
 
 
+class Checkpoint(msgspec.Struct, frozen=True):
+    """The gaps of all sites after the decisions before the position ``next``.
+
+    It is an attribute of the stream of decisions, so that a process reads only later decisions.
+    """
+
+    next: int = 0
+    gaps: tuple[SiteGap, ...] = ()
+
+
+def checkpoint_of(attributes: Mapping[str, Any]) -> Checkpoint:
+    """Return the checkpoint among the attributes of a stream of decisions.
+
+    Without a checkpoint, or with one of another version, return that before the first decision.
+    """
+    try:
+        return msgspec.convert(attributes.get(CHECKPOINT, {}), Checkpoint)
+    except msgspec.ValidationError:
+        return Checkpoint()
+
+
 @dataclass(slots=True)
 class _CachedPresence:
-    """The presence of sites after all decisions before the position ``next``."""
+    """The presence of sites after all decisions before the position ``next``.
+
+    ``next`` is None until the presence is read.
+    """
 
     presence: Presence = field(default_factory=Presence)
-    next: int = 0
+    next: int | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 _presences: dict[tuple[str, StreamLocation], _CachedPresence] = {}
 
 
-def read_presence(agent: AgentClient, decisions: StreamLocation) -> Presence:
+def read_presence(
+    agent: AgentClient, decisions: StreamLocation, checkpoint: Checkpoint | None = None
+) -> Presence:
     """Return the presence of sites after all decisions in a stream.
 
-    A process reads each decision once, since it caches the presence.
+    A process reads each decision once, since it caches the presence. ``checkpoint``: where a
+    process begins; None: at the stored checkpoint.
     """
     cached = _presences.setdefault((agent.url, decisions), _CachedPresence())
     site = agent.at(decisions.site)
     with cached.lock:
+        if cached.next is None:
+            begin = checkpoint or checkpoint_of(site.info(decisions.stream).attributes)
+            cached.presence, cached.next = Presence(list(begin.gaps)), begin.next
         try:
             rows = site.read(decisions.stream, cached.next)
         except ConflictError:
@@ -196,4 +257,7 @@ def read_presence(agent: AgentClient, decisions: StreamLocation) -> Presence:
             rows = site.read(decisions.stream, cached.next)
         cached.presence.apply(from_rows(rows.table))
         cached.next = rows.position.next
+        if rows.table.num_rows and len(cached.presence.gaps) > _MAX_GAPS:
+            newest = max(gap.after for gap in cached.presence.gaps)
+            cached.presence = cached.presence.pruned(newest - RETAINED_MS)
         return Presence(list(cached.presence.gaps))

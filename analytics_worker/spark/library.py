@@ -144,6 +144,7 @@ class SparkLibrary:
             .options(**panes_options(self._url, fragment.sources, plan))
             .options(
                 decisions=_json(fragment.decisions),
+                checkpoint=_json(start.checkpoint),
                 target=_json(fragment.target),
                 fingerprint=fragment.fingerprint,
                 starts=_json(start.starts),
@@ -160,7 +161,11 @@ class SparkLibrary:
             .load()
         )
         results = lower_merge(panes, self._computation(resumption, access, folder), folder / USAGE)
-        sink = {**self._sink(lease), "decisions": _json(fragment.decisions)}
+        sink = {
+            **self._sink(lease),
+            "decisions": _json(fragment.decisions),
+            "checkpoint": _json(start.checkpoint),
+        }
         return FragmentQuery(fragment, results, sink, folder, lease, start.decided)
 
     def recompute_from_points(

@@ -7,6 +7,7 @@ import msgspec
 
 from analytics.plan.fragments import StreamLocation
 from analytics.plan.nodes import Plan
+from analytics_worker.merge.decisions import Checkpoint
 from analytics_worker.query_lease import QueryLease
 
 
@@ -18,6 +19,7 @@ class PanesOptions:
     sources: tuple[StreamLocation, ...]
     panes: tuple[str, ...]
     decisions: StreamLocation | None
+    checkpoint: Checkpoint | None
     target: StreamLocation | None
     fingerprint: str
     starts: Mapping[str, int]
@@ -49,12 +51,13 @@ class PanesOptions:
         def number(name: str) -> int:
             return int(options.get(name, 0))
 
-        lease = options.get("lease")
+        lease, checkpoint = options.get("lease"), options.get("checkpoint")
         return cls(
             url=options["url"],
             sources=msgspec.json.decode(options["sources"], type=tuple[StreamLocation, ...]),
             panes=msgspec.json.decode(options["panes"], type=tuple[str, ...]),
             decisions=location("decisions"),
+            checkpoint=msgspec.json.decode(checkpoint, type=Checkpoint) if checkpoint else None,
             target=location("target"),
             fingerprint=options.get("fingerprint", ""),
             starts=msgspec.json.decode(options.get("starts", "{}"), type=dict[str, int]),

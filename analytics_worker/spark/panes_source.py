@@ -1,6 +1,7 @@
 """The Spark source ``mistbow-panes``: the panes of several sites as one streaming DataFrame.
 
 Options: ``url`` (of the agent), ``sources`` and ``decisions`` (JSON of ``StreamLocation``),
+``checkpoint`` (JSON of ``Checkpoint``: where the decisions are read from),
 ``panes`` (JSON of the panes' ids, in the order of the plan), ``starts`` (JSON: the first position
 at each site), ``unsought`` (JSON: the sites that were unreachable; once a site answers, the site's
 rows after the time ``needs``, in ms, are read), ``resumed`` (JSON: the sites whose panes an earlier

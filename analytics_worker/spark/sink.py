@@ -3,9 +3,10 @@
 Options: ``url`` (of the agent), ``site`` (the site of the stream; default: the agent's own),
 ``stream``, ``epoch`` or ``lease`` (JSON of ``QueryLease``), ``kind`` (``results``, the default, or
 ``panes``), ``usage`` (the folder in which the CPU time is recorded), and ``decisions`` (JSON of
-``StreamLocation``: a stream of decisions, from which each result gets its missing sites). A
-micro-batch may be written twice: rows of results are idempotent by (insight, key, ts, revision),
-and panes that are already stored are omitted.
+``StreamLocation``: a stream of decisions, from which each result gets its missing sites) with
+``checkpoint`` (JSON of ``Checkpoint``: where the decisions are read from). A micro-batch may be
+written twice: rows of results are idempotent by (insight, key, ts, revision), and panes that are
+already stored are omitted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +27,7 @@ from pyspark.sql.types import StructType
 from analytics.plan.fragments import StreamLocation
 from analytics_worker.agent_clients import agent_client
 from analytics_worker.evaluate.results import append_results
-from analytics_worker.merge.decisions import Presence, read_presence
+from analytics_worker.merge.decisions import Checkpoint, Presence, read_presence
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.spark.pane_writer import append_panes
 from analytics_worker.spark.task_usage import record_usage
@@ -66,6 +67,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._usage = options.get("usage")
         decisions = options.get("decisions")
         self._decisions = msgspec.json.decode(decisions, type=StreamLocation) if decisions else None
+        checkpoint = options.get("checkpoint")
+        self._checkpoint = msgspec.json.decode(checkpoint, type=Checkpoint) if checkpoint else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:
         """Append the rows of one task, and return the number of rows."""
@@ -93,7 +96,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
             append_panes(agent, self._stream, rows, epoch)
             return
         if self._decisions is not None:
-            rows = _with_missing_sites(rows, read_presence(agent, self._decisions))
+            presence = read_presence(agent, self._decisions, self._checkpoint)
+            rows = _with_missing_sites(rows, presence)
         append_results(agent, self._stream, rows, epoch)
 
 

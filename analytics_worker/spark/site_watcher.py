@@ -159,7 +159,8 @@ class SiteWatcher:
             return True
         began = self._monotonic()
         try:
-            self.presence = read_presence(agent_client(self._options.url), location)
+            agent = agent_client(self._options.url)
+            self.presence = read_presence(agent, location, self._options.checkpoint)
         except UnavailableError:
             self._unread_since = since = self._unread_since or began
             self._undecided_since = None

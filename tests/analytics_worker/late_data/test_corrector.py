@@ -16,6 +16,7 @@ from analytics.plan.fragments import Merge, StreamLocation
 from analytics.plan.functions import UserOperator
 from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics_worker.late_data import corrector as corrector_module
+from analytics_worker.late_data import late_panes
 from analytics_worker.late_data.corrector import Corrector
 from analytics_worker.merge.decisions import Late, LateSpan, Left, SiteDecision, row_of
 from analytics_worker.spark.library import SparkLibrary
@@ -63,6 +64,7 @@ class SilentAgent:
     def __init__(self, decision: SiteDecision) -> None:
         self.url, self.decision = f"http://silent-target-{id(self)}", decision
         self.stores, self.answers = threading.Event(), threading.Event()
+        self.advanced: list[tuple[str, int, dict[str, Any]]] = []
 
     def at(self, site: str) -> "SilentAgent":
         del site
@@ -78,8 +80,8 @@ class SilentAgent:
         table = pa.Table.from_batches(rows, EVENTS)
         return SimpleNamespace(table=table, position=SimpleNamespace(next=1))
 
-    def advance(self, stream: str, epoch: int, **named: Any) -> None:
-        del stream, epoch, named
+    def advance(self, stream: str, epoch: int, *, attributes: dict[str, Any]) -> None:
+        self.advanced.append((stream, epoch, attributes))
         self.stores.set()
         self.answers.wait(30)
 
@@ -94,7 +96,7 @@ def correcting_merge(agent: SilentAgent) -> Corrector:
         decisions=StreamLocation("n1", "decisions/silent"),
         plan=fragment("results/silent", 0, "i").plan,
     )
-    corrector.begin(merge, epoch=1)
+    corrector.begin(merge, epoch=1, decisions_epoch=2)
     return corrector
 
 
@@ -118,6 +120,22 @@ def test_step_that_may_not_compute_stores_the_position_if_no_correction_is_due()
     assert agent.stores.is_set()
     assert corrector.corrected_until == 5000
     assert corrector.missing_sites == {"x": 1000}
+
+
+def test_step_stores_a_checkpoint_of_the_decisions_after_the_position(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(late_panes, "_CHECKPOINT_STEP", 1)
+    agent = SilentAgent(SiteDecision(1000, "x", Left()))
+    agent.answers.set()
+    corrector = correcting_merge(agent)
+    corrector.step(5000)
+    [position, checkpoint] = agent.advanced
+    assert position == ("results/silent", 1, {"decided": 1})
+    gap = {"site": "x", "after": 1000, "until": None}
+    gap |= {"named_after": None, "joined_at": None, "is_removed": False}
+    expected = {"checkpoint": {"next": 1, "gaps": (gap,)}}
+    assert checkpoint == ("decisions/silent", 2, expected)
 
 
 def test_status_does_not_wait_for_the_request_that_stores_the_position() -> None:

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from analytics.plan.expressions import Measure, Source
 from analytics.plan.fragments import Merge, StreamLocation
 from analytics.plan.nodes import Insight, Pane, Plan, Window
+from analytics_worker.late_data import late_panes
 from analytics_worker.late_data.late_panes import LatePaneScanner
 from analytics_worker.late_data.tick_spans import TickSpan
 from analytics_worker.merge.decisions import (
@@ -25,7 +26,7 @@ from analytics_worker.merge.decisions import (
     row_of,
 )
 from mistbow.client.agent import AgentClient
-from mistbow.errors import UnavailableError
+from mistbow.errors import FencedError, UnavailableError
 from mistbow.streams.schemas import EVENTS, RAW
 
 PLAN = Plan(
@@ -70,6 +71,7 @@ class Decisions:
 
     def __init__(self, agent: AgentClient) -> None:
         self.agent = agent
+        self.epoch = 0
         self.merge = Merge(
             id="g",
             sources=(StreamLocation("n1", "panes/g"),),
@@ -81,8 +83,8 @@ class Decisions:
 
     def add(self, ts: int, site: str, what: Decision) -> None:
         stream = self.merge.decisions.stream
-        epoch = self.agent.claim(stream).epoch  # as every new query does
-        self.agent.append(stream, row_of(SiteDecision(ts, site, what)), epoch=epoch)
+        self.epoch = self.agent.claim(stream).epoch  # as every new query does
+        self.agent.append(stream, row_of(SiteDecision(ts, site, what)), epoch=self.epoch)
 
     def finder(self, start: int = 0) -> LatePaneScanner:
         return LatePaneScanner(self.agent, self.merge, start)
@@ -200,3 +202,86 @@ def test_query_that_starts_later_reads_the_states_before(agent: AgentClient) -> 
     found = again.scan(40_000)
     assert found is not None
     assert found[0] == {"i": [TickSpan(25_000, 40_000)]}
+
+
+DECIDED: tuple[tuple[int, str, Decision], ...] = (
+    (20_000, "x", Left()),
+    (25_000, "y", Left()),
+    (30_000, "x", Joined()),
+    (35_000, "x", Late((LateSpan("p", 15_000, 15_000, 40_000),))),
+    (40_000, "y", Joined()),
+    (45_000, "x", Left()),
+    (55_000, "x", Joined()),
+)
+
+
+@pytest.fixture
+def each_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_panes, "_CHECKPOINT_STEP", 1)
+
+
+@pytest.mark.usefixtures("each_checkpoint")
+def test_scan_from_a_checkpoint_finds_the_ticks_of_the_scan_that_stored_it(
+    agent: AgentClient,
+) -> None:
+    for number in range(len(DECIDED) + 1):
+        decisions = Decisions(agent)
+        for each in DECIDED[:number]:
+            decisions.add(*each)
+        first = decisions.finder()
+        first.scan(60_000)
+        first.move_to(first.head)
+        first.store_checkpoint(decisions.epoch)
+        for each in DECIDED[number:]:
+            decisions.add(*each)
+        again = decisions.finder(first.next)
+        assert again.scan(60_000) == first.scan(60_000)
+        assert again.checkpointed == first.next
+        for finder in (again, first):
+            finder.move_to(finder.head)
+        assert again.presence == first.presence
+        # The decisions before the checkpoint are not processed.
+        early, whole = decisions.finder(), decisions.finder()
+        whole.checkpointed = 0  # it reads all decisions
+        assert early.scan(60_000) == whole.scan(60_000)
+
+
+@pytest.mark.usefixtures("each_checkpoint")
+def test_scan_of_unprocessed_decisions_stores_no_checkpoint(agent: AgentClient) -> None:
+    decisions = Decisions(agent)
+    decisions.add(0, "n1", Left(named_after=20_000))
+    decisions.add(40_000, "n1", Joined())
+    client = decisions.agent = SilentSiteClient(agent.url)
+    finder = decisions.finder()
+    stream = decisions.merge.decisions.stream
+    for frontier in (30_000, 50_000):  # a pending decision, then an unanswered join
+        found = finder.scan(frontier)
+        assert found is not None
+        finder.move_to(found[1])
+        finder.store_checkpoint(decisions.epoch)
+        assert "checkpoint" not in agent.info(stream).attributes
+    client.answers = True
+    finder.scan(60_000)
+    finder.move_to(finder.head)
+    finder.store_checkpoint(decisions.epoch)
+    assert agent.info(stream).attributes["checkpoint"]["next"] == finder.head
+    client.close()
+
+
+def test_checkpoints_are_stored_seldom_and_only_by_the_owner(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_panes, "_CHECKPOINT_STEP", 6)
+    decisions, stored = Decisions(agent), []
+    finder = decisions.finder()
+    for ts in range(10_000, 80_000, 10_000):  # each adds two positions
+        decisions.add(ts, "x", Left())
+        finder.scan(90_000)
+        finder.move_to(finder.head)
+        finder.store_checkpoint(decisions.epoch)
+        checkpoint = agent.info(decisions.merge.decisions.stream).attributes.get("checkpoint", {})
+        stored.append(checkpoint.get("next"))
+    assert stored == [None, None, 6, 6, 6, 12, 12]
+    finder.checkpointed = 0
+    with pytest.raises(FencedError):
+        finder.store_checkpoint(decisions.epoch - 1)

@@ -1,11 +1,18 @@
 """The presence of the sites of a merge, computed from the merge's decisions."""
 
+from typing import Any
+
+import msgspec
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analytics.plan.fragments import StreamLocation
 from analytics_worker.merge import decisions
 from analytics_worker.merge.decisions import (
+    CHECKPOINT,
+    Checkpoint,
     Decision,
     Forgotten,
     Joined,
@@ -14,7 +21,9 @@ from analytics_worker.merge.decisions import (
     Left,
     Presence,
     SiteDecision,
+    SiteGap,
     _CachedPresence,
+    checkpoint_of,
     from_rows,
     read_presence,
     row_of,
@@ -80,6 +89,115 @@ def test_decisions_go_to_rows_and_back() -> None:
     assert list(from_rows(pa.Table.from_batches([row_of(one) for one in decided]))) == decided
 
 
+def test_pruned_presence_has_open_gaps_recent_gaps_and_the_last_removal() -> None:
+    known = presence_after((1, "a", Left()), (2, "b", Left()), (3, "b", Forgotten()))
+    for ts in range(10, 310, 10):
+        known.apply([SiteDecision(ts, "b", Left()), SiteDecision(ts + 5, "b", Joined())])
+    pruned = known.pruned(before=1000)
+    assert [(gap.site, gap.after) for gap in pruned.gaps] == [
+        ("a", 1), ("b", 2), *(("b", ts) for ts in range(100, 310, 10))
+    ]  # fmt: skip
+    assert [gap.after for gap in known.pruned(before=85).gaps if gap.site == "b"][:3] == [2, 80, 90]
+
+
+_DECISIONS = st.lists(
+    st.builds(
+        SiteDecision,
+        st.integers(1, 50),
+        st.sampled_from("ab"),
+        st.sampled_from([Left(), Left(), Left(7), Joined(), Joined(5), Joined(), Forgotten()]),
+    ),
+    max_size=40,
+)
+
+
+@given(_DECISIONS, _DECISIONS, st.integers(1, 50))
+def test_pruned_presence_equals_the_presence_for_later_ticks(
+    first: list[SiteDecision], later: list[SiteDecision], before: int
+) -> None:
+    known = Presence()
+    known.apply(first)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decisions, "_RETAINED_GAPS", 3)
+        pruned = known.pruned(before)
+    for presence in (known, pruned):
+        presence.apply(later)
+    assert pruned.open_gaps() == known.open_gaps()
+    assert pruned.last_gaps == known.last_gaps
+    for tick in range(before, 52):
+        assert pruned.missing(tick) == known.missing(tick)
+        assert pruned.next_change(tick) == known.next_change(tick)
+    for site in ("a", "b"):
+        assert pruned.removed_after(site) == known.removed_after(site)
+        last = [[gap for gap in each.gaps if gap.site == site][-3:] for each in (pruned, known)]
+        assert last[0] == last[1]
+
+
+def test_checkpoint_goes_to_json_and_back() -> None:
+    gaps = SiteGap("a", 1, None, 2, 3), SiteGap("b", 1, 5, is_removed=True)
+    checkpoint = Checkpoint(7, gaps)
+    attributes = msgspec.json.decode(msgspec.json.encode({CHECKPOINT: checkpoint}))
+    assert checkpoint_of(attributes) == checkpoint
+    assert checkpoint_of({CHECKPOINT: msgspec.to_builtins(checkpoint)}) == checkpoint
+    assert checkpoint_of({}) == checkpoint_of({CHECKPOINT: {"gaps": 1}}) == Checkpoint()
+
+
+class RecordingClient(AgentClient):
+    """A client of an agent that records the positions at which it begins to read."""
+
+    starts: tuple[int, ...] = ()
+
+    def at(self, site: str) -> "RecordingClient":
+        del site
+        return self
+
+    def read(self, name: str, start: int = 0, end: int | None = None, **named: Any) -> Any:
+        self.starts += (start,)
+        return super().read(name, start, end, **named)
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_new_process_reads_only_the_decisions_since_a_checkpoint(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch, *, is_stored: bool
+) -> None:
+    location = StreamLocation("", f"decisions/checkpoint-{int(is_stored)}")
+    agent.create_stream(location.stream, EVENTS)
+
+    def append(epoch: int, *decided: tuple[int, str, Decision]) -> None:
+        rows = pa.Table.from_batches([row_of(SiteDecision(*each)) for each in decided])
+        agent.append(location.stream, rows, epoch=epoch)
+
+    append(0, (10, "a", Left()), (20, "a", Joined()), (30, "b", Left()))
+    epoch = agent.claim(location.stream).epoch
+    head = agent.info(location.stream).head
+    checkpoint = Checkpoint(head, tuple(read_presence(agent, location).gaps))
+    if is_stored:
+        attributes = {CHECKPOINT: msgspec.to_builtins(checkpoint)}
+        agent.advance(location.stream, epoch, attributes=attributes)
+    append(epoch, (40, "b", Joined()), (50, "a", Left()))
+    expected = read_presence(agent, location)
+
+    monkeypatch.setattr(decisions, "_presences", {})
+    client = RecordingClient(agent.url)
+    assert read_presence(client, location, None if is_stored else checkpoint) == expected
+    assert client.starts == (head,)
+    client.close()
+
+
+def test_process_forgets_old_gaps(agent: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "_MAX_GAPS", 30)
+    monkeypatch.setattr(decisions, "RETAINED_MS", 0)
+    location = StreamLocation("", "decisions/many")
+    agent.create_stream(location.stream, EVENTS)
+    decided = [
+        SiteDecision(ts + end, "a", Joined() if end else Left())
+        for ts in range(10, 410, 10)
+        for end in (0, 5)
+    ]
+    agent.append(location.stream, pa.Table.from_batches([row_of(one) for one in decided]))
+    assert [gap.after for gap in read_presence(agent, location).gaps] == list(range(200, 410, 10))
+
+
 def test_presence_is_read_anew_after_the_site_lost_its_store(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,3 +210,11 @@ def test_presence_is_read_anew_after_the_site_lost_its_store(
     assert read_presence(agent, location).missing(20) == ("b",)
     agent.append(location.stream, row_of(SiteDecision(16, "c", Left())))
     assert read_presence(agent, location).missing(20) == ("b", "c")
+
+
+def test_checkpoint_of_a_lost_store_is_ignored(agent: AgentClient) -> None:
+    location = StreamLocation("", "decisions/checkpoint-lost")
+    agent.create_stream(location.stream, EVENTS)
+    agent.append(location.stream, row_of(SiteDecision(15, "b", Left())))
+    lost = Checkpoint(1000, (SiteGap("a", 10, None),))
+    assert read_presence(agent, location, lost).missing(20) == ("b",)
