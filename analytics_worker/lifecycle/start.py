@@ -225,8 +225,8 @@ def _start_merge(
         new = sites.difference(target.attributes.get("sites", ()))
         presence = read_presence(agent, location) if new else Presence()
         for site in sorted(new):
-            if decided := _gap_of_new_site(presence, site, since):
-                rows = pa.Table.from_batches([row_of(one) for one in decided])
+            if opening := _gap_of_new_site(presence, site, since):
+                rows = pa.Table.from_batches([row_of(each) for each in opening])
                 lease.append(location, partial(_append, decisions, location.stream, rows))
     read = target.attributes.get("read", {})
     # The late panes of an earlier position also affect the insights that are new in the plan.
