@@ -22,10 +22,11 @@ _START_PATIENCES = 3
 Its partial fragment may be starting.
 """
 
-_ORPHAN_PATIENCES = 0.4
+_ORPHAN_PATIENCES = 0.1
 """The multiple of the patience for a site whose partial fragment has lost its worker.
 
-No panes can come until another worker has started the fragment, which takes seconds.
+No panes can come until another worker has started the fragment, which takes seconds: to wait would
+only delay the results, which lack the site in any case.
 """
 
 _MAX_ABSENCE_MS = 60_000

@@ -101,13 +101,13 @@ def test_silent_site_leaves_after_the_patience() -> None:
 def test_site_whose_worker_is_dead_leaves_sooner_unless_another_worker_has_written_its_panes() -> (
     None
 ):
-    for moved, leaves_after in ((False, 2.0), (True, 5.0)):
+    for moved, leaves_after in ((False, 0.5), (True, 5.0)):
         scene = MergeScene()
         scene.at(1, 1000, a=1000, b=1000)
         scene.merge.note_orphan("b", 1000)
         b = 2000 if moved else 1000
-        scene.at(2, 2000, a=2000, b=b)
-        since, promise = (2, 3000) if moved else (1, 2000)
+        scene.at(1.2, 2000, a=2000, b=b)
+        since, promise = (1.2, 3000) if moved else (1, 2000)
         assert scene.at(since + leaves_after - 0.1, promise, a=5000, b=b) == b
         assert scene.at(since + leaves_after + 0.1, promise, a=8000, b=b) == 8000
         assert scene.presence.gaps[0].after == b
