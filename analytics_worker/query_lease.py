@@ -86,10 +86,10 @@ class QueryLease(msgspec.Struct, frozen=True):
         return {}
 
     def note_orphaned_sites(self, sites: Mapping[str, int]) -> None:
-        """Set ``orphaned_sites``; without effect on a query that has ended."""
+        """Set ``orphaned_sites``; without effect on a query that has ended, or on a full disk."""
         if not sites:
             return
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             write_file(Path(self.folder, _ORPHANS), msgspec.json.encode(sites))
 
     @property

@@ -42,6 +42,10 @@ class OrphanedTasks:
             if (group.id, task) in found and not is_written(fragment.id)
         }
 
+    def forget(self) -> None:
+        """Forget all tasks, because another enabler may have placed them since."""
+        self._tasks = set()
+
     def has(self, group: Group, task: str) -> bool:
         """Return whether a task is orphaned."""
         return (group.id, task) in self._tasks

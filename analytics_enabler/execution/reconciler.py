@@ -213,6 +213,7 @@ class Reconciler:
             # Another enabler of the domain sends the orders, and places fragments.
             await self._workers.release()
             self._history.forget()
+            self._orphans.forget()
             self._planned_for = None
             return
         if self._planned_for is not None and self._planned_for[0] != self._deployments.version:

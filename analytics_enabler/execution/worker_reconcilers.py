@@ -347,6 +347,7 @@ class WorkerReconciler:
             self.rival_lease = lease_from(error.details, self._clock() // 1000)
             raise
         self.rival_lease = None
+        self._note_contact(_Contact.ANSWER)
         self._ordered_checks, self._ordered_orphans = desired.checked, desired.orphaned
         self.observed = {status.id: status for status in answer.fragments}
         self._log_changes(missing, stopped)

@@ -41,7 +41,7 @@ _CHECKPOINT_STEP = 200
 """The number of positions after a checkpoint from which on another one is stored: a process that
 starts reads these decisions.
 """
-_MAX_GAPS = 4000
+_MAX_GAPS = 1000
 """The greatest number of gaps in a checkpoint, since the attributes of a stream are limited."""
 
 
@@ -171,6 +171,8 @@ class LatePaneScanner:
             return
         gaps = self.presence.pruned(self.complete_until - RETAINED_MS).gaps
         if len(gaps) > _MAX_GAPS:
+            log.warning("checkpoint_omitted", fragment=self.fragment.id, gaps=len(gaps))
+            self.checkpointed = self.head
             return
         location, checkpoint = self.fragment.decisions, Checkpoint(self.head, tuple(gaps))
         attributes = {CHECKPOINT: msgspec.to_builtins(checkpoint)}

@@ -9,7 +9,8 @@ only if one query reads a site that the other query does not read.
 If the first query runs on another worker, the second query starts without epochs of its own
 (``QueryLease``). When it has caught up, its runner claims the streams, and this fences the first
 query. A runner cannot determine whether its fragment runs elsewhere. So each query that finds
-results, but no other query of its runner, starts in this way.
+results, but no other query of its runner, starts in this way, unless the order says that the former
+worker is dead.
 """
 
 import threading
@@ -114,9 +115,9 @@ class FragmentRunner:
         self._commands.put(self._accepted)
         self._commands.put(Observe())
 
-    def note_orphan(self) -> None:
-        """Let the first query claim its streams at once, for the former worker is dead."""
-        self._is_orphan = self._progress.active is None
+    def note_orphan(self, is_orphan: bool) -> None:
+        """Let the first query claim its streams at once if the former worker is dead."""
+        self._is_orphan = is_orphan and self._progress.active is None
 
     def note_orphaned_sites(self, sites: Mapping[str, int]) -> None:
         """Let the queries of a merge wait less for sites; see ``QueryLease.orphaned_sites``."""
@@ -311,6 +312,8 @@ class FragmentRunner:
                 return
             query = self._start(progress.accepted.fragment)
             self._progress = self._progress.with_queries(self._progress.active, query)
+            # The note of an order that arrived while the query started.
+            query.lease.note_orphaned_sites(self._orphaned_sites)
         candidate = self._progress.candidate
         if candidate is None:
             return
@@ -369,8 +372,8 @@ class FragmentRunner:
         self._trial = Trial(self._progress.frontier, time.monotonic() + _TRIAL_S)
         self._library.set_salience(fragment.salience)
         lease = QueryLease.create(self._agent.url, fragment.target, scratch_folder())
-        lease.note_orphaned_sites(self._orphaned_sites)
         try:
+            lease.note_orphaned_sites(self._orphaned_sites)
             if not is_sole_writer:
                 lease.grant(self._target.leases.claim(fragment))
             elif target.frontier <= 0:
@@ -428,7 +431,7 @@ class FragmentRunner:
             self._target.advance(fragment, attributes | describe_insights(fragment))
         self._keep_queries(candidate, None)
         self._slot.end_start(self)
-        self._orphaned_sites = {}
+        self._is_orphan, self._orphaned_sites = False, {}
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
         counts = candidate.counts
         log.info(
@@ -457,6 +460,7 @@ class FragmentRunner:
             # Another worker has taken over, which is the usual end of a fragment that has moved.
             log.info("fragment_fenced", fragment=fragment.id)
             self._slot.release(self)
+            self._is_orphan = False
             self._end_queries(RunnerState.FENCED)
         elif not is_known:
             log.warning("fragment_failed", fragment=fragment.id, reason=failure.error)

@@ -258,12 +258,11 @@ class AnalyticsWorker:
 
     def _note_orphans(self, domain: str, order: Order) -> None:
         streams = {panes_stream(each) for each in order.orphaned}
-        for runner in self._running() if streams else ():
+        for runner in self._running():
             fragment = runner.fragment
             if self._domains.of(fragment.id) != domain:
                 continue
-            if fragment.id in order.orphaned:
-                runner.note_orphan()
+            runner.note_orphan(fragment.id in order.orphaned and fragment.id in order.fragments)
             if isinstance(fragment, Merge):
                 sources = [each for each in fragment.sources if each.stream in streams]
                 runner.note_orphaned_sites({each.data_site: order.number for each in sources})

@@ -73,7 +73,8 @@ class SiteWatcher:
 
         The tick ``promise`` (ms) is stored already, so the method waits for the next one too, if
         any site has reached that: a site that has not may be silent, and leave. It does not wait
-        for sites that have left, or that did not answer when the query started.
+        for sites that have left, and for the tick ``promise`` also not for sites that did not
+        answer when the query started.
         """
         deadline = time.monotonic() + wait_s
         self._read_decisions()
@@ -90,6 +91,8 @@ class SiteWatcher:
             is_one_batch = absent <= then and self.unreachable.isdisjoint(then - absent)
             if further >= following and is_one_batch:
                 return progress, further
+            if further >= following or further < 0:
+                break  # a wait changes nothing
             left = deadline - time.monotonic()
             if left <= 0:
                 break
@@ -154,7 +157,9 @@ class SiteWatcher:
         """Note, once for each order, the sites whose partial fragments have lost their workers."""
         lease = self._options.lease
         for site, number in ({} if lease is None else lease.orphaned_sites).items():
-            if site in progress and self._orphans.get(site) != number:
+            # Before the first answer of a site, the position of its last panes is unknown.
+            is_known = site in progress and progress[site].frontier >= 0
+            if is_known and self._orphans.get(site) != number:
                 self._orphans[site] = number
                 self.merge.note_orphan(site, progress[site].frontier)
 

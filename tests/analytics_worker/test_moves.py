@@ -116,7 +116,7 @@ class Mover:
         """
         runner = self._stack.enter_context(running(self._spark, self._agent, self.fragment))
         if as_orphan:
-            runner.note_orphan()
+            runner.note_orphan(True)
         return runner
 
     def take_over(self, runner: FragmentRunner) -> None:

@@ -41,3 +41,11 @@ def test_task_that_is_not_planned_any_more_is_forgotten() -> None:
     orphans.observe({}, {}, {"w1"}, lambda _: False)
     orphans.observe(TASKS, on("w2"), {"w1"}, lambda _: False)
     assert not orphans.has(GROUP, WHOLE)
+
+
+def test_orphans_are_forgotten_with_the_role_of_their_enabler() -> None:
+    orphans = OrphanedTasks()
+    orphans.observe(TASKS, on("w1"), {"w1"}, lambda _: False)
+    orphans.forget()
+    orphans.observe(TASKS, on("w2"), {"w1"}, lambda _: False)
+    assert not orphans.has(GROUP, WHOLE)

@@ -465,7 +465,7 @@ def test_query_that_requests_epochs_receives_them_and_runs_once_it_has_caught_up
 
 def test_first_query_of_an_orphaned_fragment_claims_its_streams_before_it_catches_up() -> None:
     with running_scene(frontier=5000) as scene:
-        scene.runner.note_orphan()
+        scene.runner.note_orphan(True)
         scene.has_queries(1)
         (query,) = scene.library.queries
         eventually(lambda: query.lease.epochs == {"panes": 1}, timeout=10, what="the epochs")
@@ -476,10 +476,28 @@ def test_first_query_of_an_orphaned_fragment_claims_its_streams_before_it_catche
         assert scene.agent.epoch == 1
 
 
+def test_orphan_that_is_noted_during_the_takeover_ends_with_it() -> None:
+    with running_scene(frontier=5000) as scene:
+        scene.runner.note_orphan(True)
+        scene.has_queries(1)
+        (query,) = scene.library.queries
+        eventually(lambda: query.lease.epochs == {"panes": 1}, timeout=10, what="the epochs")
+        scene.runner.note_orphan(True)
+        query.frontier = 5000
+        scene.reaches(RunnerState.RUNNING)
+        query.failure = QueryFailure("fenced", is_fenced=True)
+        scene.reaches(RunnerState.FENCED)
+        scene.runner.accept(SECOND)
+        scene.has_queries(2)
+        second = scene.library.queries[1]
+        eventually(lambda: second.observations > 5, timeout=10, what="observations")
+        assert second.lease.epochs is None, "the other worker writes until this query catches up"
+
+
 def test_orphan_that_is_noted_after_the_takeover_changes_nothing(scene: RunnerScene) -> None:
     query = run_first_query(scene)
     eventually(lambda: scene.agent.frontier == 1000, timeout=10, what="the frontier")
-    scene.runner.note_orphan()
+    scene.runner.note_orphan(True)
     query.failure = QueryFailure("lost")
     scene.has_queries(2)
     second = scene.library.queries[1]

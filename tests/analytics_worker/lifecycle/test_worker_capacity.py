@@ -179,9 +179,11 @@ def test_worker_lists_its_fragments_to_others_once_its_library_has_started(
 def test_order_notes_the_orphaned_fragments_and_the_sites_of_a_merge_whose_workers_are_dead(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noted: list[tuple[str, Mapping[str, int] | None]] = []
+    noted: list[tuple[str, Mapping[str, int] | bool]] = []
     monkeypatch.setattr(
-        FragmentRunner, "note_orphan", lambda self: noted.append((self.fragment.id, None))
+        FragmentRunner,
+        "note_orphan",
+        lambda self, is_orphan: noted.append((self.fragment.id, is_orphan)),
     )
     monkeypatch.setattr(
         FragmentRunner,
@@ -192,10 +194,17 @@ def test_order_notes_the_orphaned_fragments_and_the_sites_of_a_merge_whose_worke
     merge = merge_of(PARTIAL.id, "g.0123abcd.n2")
     lease, elsewhere = Lease(1, 1), partial("h.0123abcd.n2")
     scene.worker.obey("north", order_of(lease, [elsewhere], frozenset()))
+    noted.clear()
     orphaned = frozenset({"g.0123abcd.n2", merge.id, elsewhere.id})
     order = order_of(lease, [PARTIAL, merge], frozenset(), number=7, orphaned=orphaned)
     scene.worker.obey(DEFAULT_DOMAIN, order)
-    assert noted == [(merge.id, None), (merge.id, {"g.0123abcd.n2": 7})]
+    assert sorted(noted, key=repr) == [
+        (PARTIAL.id, False), (merge.id, True), (merge.id, {"g.0123abcd.n2": 7}),
+    ]  # fmt: skip
+    noted.clear()
+    # The former workers were alive after all.
+    scene.worker.obey(DEFAULT_DOMAIN, order_of(lease, [PARTIAL, merge], frozenset(), number=8))
+    assert (merge.id, False) in noted
 
 
 def test_slow_stop_delays_no_later_order(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
