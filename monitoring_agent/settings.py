@@ -1,7 +1,7 @@
 """The settings of the monitoring agent."""
 
 import socket
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -13,6 +13,8 @@ def _check_confidences(text: str) -> str:
     parse_confidences(text)
     return text
 
+
+MonitorScope = Literal["auto", "machine", "container"]
 
 Confidences = Annotated[str, AfterValidator(_check_confidences)]
 
@@ -31,6 +33,11 @@ class MonitorSettings(ServiceSettings):
     node: NodeName = Field(default_factory=socket.gethostname, description="This node's name.")
     interval_ms: int = Field(
         default=1000, ge=100, le=86_400_000, description="Time between two collections, ms."
+    )
+    monitor_scope: MonitorScope = Field(
+        default="auto",
+        description="What cpu.util and memory.* measure: the machine, or the container in relation "
+        "to its limits. auto: the container if the agent runs in one.",
     )
     buffer_points: int = Field(
         default=100_000,

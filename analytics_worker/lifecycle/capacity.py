@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from analytics_worker.lifecycle.control_groups import ROOT, cpu_groups, memory_groups
+from mistbow.control_groups import ROOT, cpu_groups, memory_groups
 
 _MEGABYTE = 2**20
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psutil
 
-from analytics_worker.lifecycle.control_groups import cpu_groups
 from analytics_worker.lifecycle.cpu_accounting import process_tree_cpu_s
+from mistbow.control_groups import cpu_groups
 
 PERIOD_S = 5.0
 """The time (s) between two readings."""
@@ -33,7 +33,7 @@ class CpuReading:
     """CPU times (s) up to the time ``at`` (s).
 
     ``busy``: of all programs, on the cores that this process may use. ``own``: of this process and
-    its descendants. ``groups``: of control groups with a limit, by (folder, limit in cores).
+    its descendants. ``groups``: of the control groups, by (folder, limit in cores).
     """
 
     at: float

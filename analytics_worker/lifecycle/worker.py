@@ -21,7 +21,6 @@ from analytics.plan.status import FragmentStatus
 from analytics_worker.lifecycle.announcer import Announcer, announcement, with_trust
 from analytics_worker.lifecycle.calibration import calibrated_speed
 from analytics_worker.lifecycle.capacity_monitor import CapacityMonitor
-from analytics_worker.lifecycle.control_groups import oom_kills
 from analytics_worker.lifecycle.cpu_accounting import CpuAccounting
 from analytics_worker.lifecycle.domains import Domains
 from analytics_worker.lifecycle.drain_mark import DrainMark
@@ -40,6 +39,7 @@ from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.client.credentials import service_credentials
 from mistbow.clock import system_clock
+from mistbow.control_groups import oom_kills
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import (
     CapacityError,

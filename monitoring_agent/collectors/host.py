@@ -1,4 +1,4 @@
-"""Metrics of the host, read by psutil: CPU, memory, disks, network, load, temperatures."""
+"""Metrics of the host: CPU, memory, disks, network, load, temperatures."""
 
 from collections.abc import Iterator
 
@@ -6,9 +6,10 @@ import psutil
 
 from mistbow.client import Point
 from monitoring_agent.collectors.metric import Metric
+from monitoring_agent.collectors.usage import MachineUsage, Usage
 
-CPU = Metric("cpu.util", "%", "Utilization of all cores together", 100)
-CORE = Metric("cpu.core.util", "%", "Utilization of one core", 100)
+CPU = Metric("cpu.util", "%", "Share of the CPU in use", 100)
+CORE = Metric("cpu.core.util", "%", "Utilization of one core of the machine", 100)
 MEMORY_UTIL = Metric("memory.util", "%", "Share of the memory in use", 100)
 MEMORY_USED = Metric("memory.used", "bytes", "Memory in use")
 MEMORY_AVAILABLE = Metric("memory.available", "bytes", "Memory available without swapping")
@@ -29,7 +30,7 @@ LOADS = tuple(
     Metric(
         f"load.{minutes}m",
         "processes",
-        f"Processes that run or wait, mean of {minutes} min",
+        f"Processes of the machine that run or wait, mean of {minutes} min",
     )
     for minutes in (1, 5, 15)
 )
@@ -56,15 +57,18 @@ class Rates:
 
 
 class HostCollector:
-    """Measures the host ``node``; the parts of the host are the entities ``node/part``."""
+    """Measures the host ``node``; the parts of the host are the entities ``node/part``.
+
+    ``usage``: the CPU and the memory of the host; None: those of the machine.
+    """
 
     name = "host"
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, usage: Usage | None = None) -> None:
         self._node = node
+        self._usage = usage or MachineUsage()
         self._rates = Rates()
-        # The first call of each covers no time; its result is of no use.
-        psutil.cpu_percent()
+        # The first call covers no time; its result is of no use.
         psutil.cpu_percent(percpu=True)
 
     def collect(self, now_ms: int) -> Iterator[Point]:
@@ -80,14 +84,16 @@ class HostCollector:
         yield from self._temperatures(now_ms)
 
     def _cpu(self, now: int) -> Iterator[Point]:
-        yield CPU.point(self._node, "host", psutil.cpu_percent(), now)
+        busy_percent = self._usage.cpu_percent()
+        if busy_percent is not None:
+            yield CPU.point(self._node, "host", busy_percent, now)
         for core, busy in enumerate(psutil.cpu_percent(percpu=True)):
             yield CORE.point(f"{self._node}/cpu{core}", "cpu", busy, now)
         for metric, load in zip(LOADS, psutil.getloadavg(), strict=True):
             yield metric.point(self._node, "host", load, now)
 
     def _memory(self, now: int) -> Iterator[Point]:
-        memory = psutil.virtual_memory()
+        memory = self._usage.memory()
         yield MEMORY_UTIL.point(self._node, "host", memory.percent, now)
         yield MEMORY_USED.point(self._node, "host", memory.used, now)
         yield MEMORY_AVAILABLE.point(self._node, "host", memory.available, now)

@@ -10,6 +10,7 @@ from monitoring_agent.collectors.host import HostCollector
 from monitoring_agent.collectors.json_source import JsonCollector
 from monitoring_agent.collectors.processes import ProcessCollector
 from monitoring_agent.collectors.source_reader import source_name
+from monitoring_agent.collectors.usage import usage_of
 from monitoring_agent.settings import MonitorSettings
 
 
@@ -41,7 +42,7 @@ def make_collectors(settings: MonitorSettings) -> list[Collector]:
     ]
     sources = [source.strip() for source in settings.sources.split(";")]
     return [
-        HostCollector(settings.node),
+        HostCollector(settings.node, usage_of(settings.monitor_scope)),
         ProcessCollector(settings.node),
         *_json_collectors([source for source in sources if source]),
         *(factory(settings) for factory in factories),

@@ -277,6 +277,12 @@ def test_environment_is_accepted_by_the_settings_of_each_service(
         assert container["readinessProbe"]["exec"]["command"][-1] == str(PORTS[kind])
 
 
+def test_monitoring_agents_measure_the_machine(manifests: list[dict[str, Any]]) -> None:
+    for each in of_kind(manifests, "DaemonSet"):
+        [container] = each["spec"]["template"]["spec"]["containers"]
+        assert {"name": "MISTBOW_MONITOR_SCOPE", "value": "machine"} in container["env"]
+
+
 def test_selectors_select_the_pods_that_they_are_made_for(manifests: list[dict[str, Any]]) -> None:
     labels = {name: pod["metadata"]["labels"] for name, pod in pods(manifests).items()}
 

@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from analytics_worker.lifecycle.capacity import cores, node_memory, own_memory_mb
-from analytics_worker.lifecycle.control_groups import oom_kills
+from mistbow.control_groups import oom_kills
 
 _MB = 2**20
 _V2 = {

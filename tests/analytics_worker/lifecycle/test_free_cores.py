@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from analytics_worker.lifecycle import free_cores
-from analytics_worker.lifecycle.control_groups import cpu_groups
 from analytics_worker.lifecycle.free_cores import (
     MIN_SHARE,
     SMOOTHING_S,
@@ -100,23 +99,3 @@ def test_cores_of_child_processes_are_those_of_the_worker(processes: None) -> No
         burning.wait()
     assert after.own - before.own > 0.2
     assert after.busy - before.busy >= 0.9 * (after.own - before.own)
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"cpu.max": "50000 100000\n", "cpu.stat": "usage_usec 1500000\nuser_usec 1\n"},
-        {
-            "cpu/cpu.cfs_quota_us": "50000\n",
-            "cpu/cpu.cfs_period_us": "100000\n",
-            "cpu/cpuacct.usage": "1500000000\n",
-        },
-    ],
-    ids=["v2", "v1"],
-)
-def test_control_group_has_its_limit_and_its_use(tmp_path: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    [group] = cpu_groups(tmp_path)
-    assert (group.limit, group.used_s) == (0.5, 1.5)

@@ -4,6 +4,7 @@ The limits may change while the process runs, so each function reads the files a
 of control groups are read (https://docs.kernel.org/admin-guide/cgroup-v2.html, cgroup-v1/).
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -14,25 +15,27 @@ _MEMBERSHIP = Path("/proc/self/cgroup")
 
 @dataclass(frozen=True, slots=True)
 class MemoryGroup:
-    """A control group with a memory limit.
+    """The memory of a control group.
 
-    ``used``: the bytes that are used, without the file cache that the kernel can reclaim.
+    ``limit``: the limit (bytes); infinite: none. ``used``: the bytes that are used, without the
+    file cache that the kernel can reclaim.
     """
 
-    limit: int
+    limit: float
     used: int
 
     @property
-    def free(self) -> int:
+    def free(self) -> float:
         """The bytes that are free; negative if the limit was lowered below the use."""
         return self.limit - self.used
 
 
 @dataclass(frozen=True, slots=True)
 class CpuGroup:
-    """A control group with a CPU limit (cores).
+    """The CPU of a control group.
 
-    ``used_s``: the CPU time (s) of its programs so far; None: unknown.
+    ``limit``: the limit (cores); infinite: none. ``used_s``: the CPU time (s) of its programs so
+    far; None: unknown.
     """
 
     folder: Path
@@ -41,25 +44,44 @@ class CpuGroup:
 
 
 def memory_groups(root: Path = ROOT) -> list[MemoryGroup]:
-    """Return the memory limits of this process: of its control group and of all groups above.
+    """Return the memory of the control group of this process and of all groups above it.
 
-    ``root``: the folder of all control groups.
+    The innermost group is the first. ``root``: the folder of all control groups.
     """
     groups = []
     for folder in _folders(root, "memory"):
         limit = _first_number(folder / "memory.max", folder / "memory.limit_in_bytes")
-        used = _first_number(folder / "memory.current", folder / "memory.usage_in_bytes") or 0
-        if limit is not None:
-            groups.append(MemoryGroup(limit, max(used - _reclaimable(folder), 0)))
+        used = _first_number(folder / "memory.current", folder / "memory.usage_in_bytes")
+        if limit is not None or used is not None:
+            free_cache = min(_reclaimable(folder), used or 0)
+            groups.append(MemoryGroup(limit or math.inf, (used or 0) - free_cache))
     return groups
 
 
 def cpu_groups(root: Path = ROOT) -> list[CpuGroup]:
-    """Return the CPU limits of this process: of its control group and of all groups above."""
-    found = ((folder, _cpu_limit(folder)) for folder in _folders(root, "cpu"))
-    return [
-        CpuGroup(folder, limit, _used_s(folder)) for folder, limit in found if limit is not None
-    ]
+    """Return the CPU of the control group of this process and of all groups above it.
+
+    The innermost group is the first.
+    """
+    groups = []
+    for folder in _folders(root, "cpu"):
+        limit, used_s = _cpu_limit(folder), _used_s(folder, root)
+        if limit is not None or used_s is not None:
+            groups.append(CpuGroup(folder, limit or math.inf, used_s))
+    return groups
+
+
+def is_in_container(root: Path = ROOT) -> bool:
+    """Return whether the outermost control group that this process sees is a container's."""
+    if (root / "cgroup.type").exists():  # version 2: only the group of the machine lacks this file
+        return True
+    # Version 1: the path is that on the machine, and the container sees only its own group.
+    paths = dict(_memberships())
+    return any(
+        (root / controller).is_dir()
+        and not (root / controller / paths.get(controller, "/").lstrip("/")).is_dir()
+        for controller in ("cpu", "memory")
+    )
 
 
 def oom_kills(root: Path = ROOT) -> int | None:
@@ -122,11 +144,15 @@ def _cpu_limit(folder: Path) -> float | None:
     return quota_us / period_us if quota_us and period_us else None
 
 
-def _used_s(folder: Path) -> float | None:
+def _used_s(folder: Path, root: Path) -> float | None:
     used_us = _numbers(folder / "cpu.stat").get("usage_usec")
     if used_us is not None:
         return used_us / 1e6
-    used_ns = _first_number(folder / "cpuacct.usage")
+    # Version 1 can have a hierarchy of its own for the used time.
+    times = folder
+    if folder.is_relative_to(root / "cpu"):
+        times = root / "cpuacct" / folder.relative_to(root / "cpu")
+    used_ns = _first_number(folder / "cpuacct.usage", times / "cpuacct.usage")
     return None if used_ns is None else used_ns / 1e9
 
 
