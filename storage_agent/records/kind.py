@@ -14,7 +14,7 @@ import pyarrow as pa
 from mistbow.auth.callers import current_caller
 from mistbow.client.record_model import RecordValue
 from mistbow.errors import InvalidRequestError, TooLargeError
-from mistbow.runtime.slices import STORED, Slices
+from mistbow.runtime.slices import Slices
 from mistbow.streams.schemas import RECORDS as SCHEMA
 from storage_agent import metrics
 from storage_agent.http.decode import check_depth, check_range, decode_beside, to_integer
@@ -36,8 +36,9 @@ T = TypeVar("T")
 
 _MAX_ANSWER_VALUES = 1_000_000
 _MAX_ANSWER_BYTES = 64 * 2**20
+
 _SLICE = 100
-"""The number of records that are applied between two looks at the clock."""
+"""The number of keys that a recheck corrects between two looks at the clock."""
 
 _MAX_SLICED = 3
 """The number of times that a recheck lets other tasks run between its keys.
@@ -214,14 +215,10 @@ class RecordKind:
                 await slices.pause()
         return keys & self._touched
 
-    async def _follow(self, segment: Segment, _: IndexEntry) -> None:
-        header, slices = segment.header, Slices(kind=STORED)
-        for begin in range(0, segment.rows.num_rows, _SLICE):
-            await slices.pause()
-            rows = segment.rows.slice(begin, _SLICE)
-            if self._rechecking.locked():
-                self._touched.update(as_list(rows["key"]))
-            self._latest.apply(rows, header.first, header.created)
+    def _follow(self, segment: Segment, _: IndexEntry) -> None:
+        if self._rechecking.locked():
+            self._touched.update(as_list(segment.rows["key"]))
+        self._latest.apply(segment.rows, segment.header.first, segment.header.created)
 
 
 def _parts(keys: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -1,7 +1,7 @@
 """The log of a stream: an agent's view of the segments and runs that Ignite stores."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -50,7 +50,7 @@ class SegmentConsumer:
     compacted nor evicted. If ``needs_from`` is None, the consumer needs no segment.
     """
 
-    apply: Callable[[Segment, IndexEntry], Awaitable[None]]
+    apply: Callable[[Segment, IndexEntry], None]
     needs_from: Callable[[], int] | None = None
 
 
@@ -376,13 +376,13 @@ class StreamLog:
         won = winner.header.nonce == segment.header.nonce
         if won:
             self.bytes += len(data)
-        await self._follow(winner)
+        self._follow(winner)
         return won
 
     async def catch_up(self) -> None:
         """Add to the log the segments that Ignite stores from the head on."""
         while (segment := await self.store.get(self.key, self.head)) is not None:
-            await self._follow(segment)
+            self._follow(segment)
 
     def move_frontier(self, frontier: int) -> None:
         """Set the log's frontier to ``frontier`` if ``frontier`` is greater, and wake the readers.
@@ -392,18 +392,17 @@ class StreamLog:
         self.frontier = max(self.frontier, frontier)
         self.activity.announce()
 
-    async def _follow(self, segment: Segment) -> None:
+    def _follow(self, segment: Segment) -> None:
         header = segment.header
         entry = IndexEntry.of_segment(segment, segment.stored)
         self.index.append(entry)
         self.keys.record(header.keys)
         self.future_points.apply(segment, entry)
         self.epoch = max(self.epoch, header.epoch)
+        if self._consumer is not None:
+            self._consumer.apply(segment, entry)
         metrics.HEAD.labels(self.name).set(self.head)
         self.move_frontier(header.frontier)
-        # Last, since it may let other tasks run: they find this log complete.
-        if self._consumer is not None:
-            await self._consumer.apply(segment, entry)
 
     # Changes by compaction and eviction.
 

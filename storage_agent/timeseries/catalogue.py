@@ -6,17 +6,16 @@ a restart, the agent reads the checkpoint and applies the later segments.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from types import MappingProxyType
 from typing import Any
 from weakref import ref
 
 import numpy as np
 import pyarrow as pa
 
-from mistbow.runtime.slices import STORED, Slices
+from mistbow.runtime.slices import Slices
 from mistbow.streams.json_numbers import is_stale
 from storage_agent.ignite.client import IgniteClient
 from storage_agent.series import Metadata, Series, series_of
@@ -29,9 +28,6 @@ from storage_agent.timeseries.selection import SeriesSelection, description_of
 from storage_agent.timeseries.series_index import LatestValue, SeriesIndex
 
 _MAX_REPLAY_SEGMENTS = 32
-
-_SLICE = 100
-"""The number of points that are applied between two looks at the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,24 +188,14 @@ class Catalogue:
         """Return the number of series of an entity."""
         return self._index.count_of_entity(entity)
 
-    async def apply(self, segment: Segment) -> list[Metadata]:
-        """Apply a segment of ``raw``; return the metadata of the new and changed series.
-
-        Other tasks may run in between, and may remove series.
-        """
-        slices = Slices(kind=STORED)
+    def apply(self, segment: Segment) -> list[Metadata]:
+        """Apply a segment of ``raw``; return the metadata of the new and changed series."""
         changed = list(segment.header.series)
-        described: dict[Series, Metadata] = {}
-        async for metadata in slices.over(segment.header.series):
-            series = series_of(metadata)
-            described[series] = metadata
-            self.describe(series, metadata)
+        for metadata in segment.header.series:
+            self.describe(series_of(metadata), metadata)
         for rows in (segment.rows, segment.future_points):
-            for begin in range(0, rows.num_rows, _SLICE):
-                await slices.pause()
-                part = rows.slice(begin, _SLICE)
-                changed += self._apply_points(part, segment.header.created, described)
-        # A checkpoint of before has not all of the segment, which is then applied again.
+            if rows.num_rows:
+                changed += self._apply_points(rows, segment.header.created)
         self._applied = segment.next
         return changed
 
@@ -229,7 +215,7 @@ class Catalogue:
                 takewhile(lambda entry: not entry.blocks, entries[:_MAX_REPLAY_SEGMENTS])
             )
             for segment in await raw.segments(segments):
-                await self.apply(segment)
+                self.apply(segment)
                 await slices.pause()
             del entries[: len(segments)]
 
@@ -280,17 +266,7 @@ class Catalogue:
         self._index.remove(number)
         self._store.mark(number)
 
-    def _apply_points(
-        self,
-        rows: pa.RecordBatch,
-        created: int,
-        described: Mapping[Series, Metadata] = MappingProxyType({}),
-    ) -> list[Metadata]:
-        """Apply points; return the metadata of the series that were added again.
-
-        ``created``: the time of arrival (ms). ``described``: the metadata that was stored with the
-        points.
-        """
+    def _apply_points(self, rows: pa.RecordBatch, created: int) -> list[Metadata]:
         found = []
         columns = (as_list(rows[name]) for name in ("metric", "entity", "ts", "value"))
         # Local names, since the loop runs once per stored point.
@@ -299,9 +275,8 @@ class Catalogue:
         for metric, entity, ts, value in zip(*columns, strict=True):
             number = number_of(metric, entity)
             if not number:
-                # The series was deleted while these points were appended.
-                metadata = described.get((metric, entity))
-                metadata = metadata or {"metricID": metric, "entityID": entity}
+                # The series was deleted while these points, without new metadata, were appended.
+                metadata = {"metricID": metric, "entityID": entity}
                 self.describe((metric, entity), metadata)
                 found.append(metadata)
                 number = index.number(metric, entity)

@@ -3,19 +3,15 @@
 import pytest
 
 from storage_agent.ignite.client import IgniteClient
-from storage_agent.streams.index import Index, IndexEntry
+from storage_agent.streams.index import Index
 from storage_agent.streams.log import LogPhase, SegmentConsumer, StreamLog
 from storage_agent.streams.segment_store import SegmentStore
-from storage_agent.streams.segments import Segment
 from tests.storage_agent.streams.opener import SCHEMA
 
 
 async def test_log_rejects_a_consumer_before_its_recovery_and_a_second_one() -> None:
     log = StreamLog("s", SCHEMA, SegmentStore(IgniteClient([])))
-
-    async def apply(segment: Segment, entry: IndexEntry) -> None: ...
-
-    consumer = SegmentConsumer(apply, lambda: 7)
+    consumer = SegmentConsumer(lambda segment, entry: None, lambda: 7)
     with pytest.raises(RuntimeError, match="only after recover"):
         log.attach(consumer)
     log.phase = LogPhase.OPEN

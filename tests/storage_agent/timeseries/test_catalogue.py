@@ -1,22 +1,12 @@
 """The search for series in the catalogue."""
 
-import asyncio
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
 
-import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mistbow.runtime.slices import Slices
 from mistbow.streams.schemas import POINTS
-from storage_agent.agent.recovery import SeriesOfSegments
-from storage_agent.series import Metadata
-from storage_agent.streams.index import IndexEntry
 from storage_agent.streams.segments import Segment, SegmentHeader, empty_batch
-from storage_agent.timeseries import catalogue as catalogue_module
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.series_index import LatestValue
 
@@ -25,10 +15,8 @@ _ENTITIES = st.sampled_from("uvwx")
 _SERIES = st.tuples(_METRICS, _ENTITIES)
 
 
-def segment_of(
-    first: int, series: tuple[str, str], rows: pa.RecordBatch | None = None, **more: str
-) -> Segment:
-    metadata = {"metricID": series[0], "entityID": series[1], **more}
+def segment_of(first: int, series: tuple[str, str]) -> Segment:
+    metadata = {"metricID": series[0], "entityID": series[1]}
     header = SegmentHeader(
         stream="raw",
         first=first,
@@ -40,7 +28,7 @@ def segment_of(
         created=0,
         series=[metadata],
     )
-    return Segment(header, rows or empty_batch(POINTS), empty_batch(POINTS))
+    return Segment(header, empty_batch(POINTS), empty_batch(POINTS))
 
 
 @given(
@@ -55,7 +43,7 @@ def test_catalogue_finds_series_by_metric_and_entity(
     there: set[tuple[str, str]] = set()
     for first, (series, stays) in enumerate(steps):
         if stays:
-            asyncio.run(catalogue.apply(segment_of(first, series)))
+            catalogue.apply(segment_of(first, series))
             there.add(series)
         else:
             catalogue.set_latest(series, None)
@@ -66,49 +54,6 @@ def test_catalogue_finds_series_by_metric_and_entity(
         for metric, entity in there
         if (not metrics or metric in metrics) and (not entities or entity in entities)
     )
-
-
-async def test_series_removed_while_a_segment_is_applied_retains_its_new_metadata(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    catalogue, series = Catalogue(), ("m", "e")
-    membership: Any = SimpleNamespace(publish_series=lambda each: published.extend(each))
-    published: list[Metadata] = []
-    derived = SeriesOfSegments(catalogue, membership)
-
-    class Removing(Slices):
-        async def pause(self) -> None:
-            # As after a deletion, whose recheck read the rows before this segment.
-            catalogue.set_latest(series, None)
-
-    monkeypatch.setattr(catalogue_module, "Slices", Removing)
-    words = [pa.array([each]).dictionary_encode() for each in ("m", "e", "{}")]
-    rows = pa.record_batch([*words, pa.array([5]), pa.array([1.5])], schema=POINTS)
-    segment = segment_of(0, series, rows, units="W")
-    await derived.apply(segment, IndexEntry.of_segment(segment, 0))
-    assert catalogue.metadata(series) == {"metricID": "m", "entityID": "e", "units": "W"}
-    assert published[-1] == catalogue.metadata(series)
-    latest = catalogue.latest(series)
-    assert latest is not None
-    assert (latest.ts, latest.value) == (5, 1.5)
-
-
-async def test_series_removed_before_its_metadata_is_published_is_not_published() -> None:
-    published: list[Metadata] = []
-    membership: Any = SimpleNamespace(publish_series=lambda each: published.extend(each))
-
-    class Removed(Catalogue):
-        async def apply(self, segment: Segment) -> list[Metadata]:
-            changed = await super().apply(segment)
-            self.set_latest(("m", "e"), None)
-            return changed
-
-    segment = segment_of(0, ("m", "e"))
-    for catalogue, count in ((Removed(), 0), (Catalogue(), 1)):
-        await SeriesOfSegments(catalogue, membership).apply(
-            segment, IndexEntry.of_segment(segment, 0)
-        )
-        assert len(published) == count
 
 
 def test_reads_share_a_selection_of_all_series_until_one_changes() -> None:
