@@ -84,7 +84,7 @@ class AgentSettings(ServiceSettings):
         default=5_000_000,
         ge=1,
         le=100_000_000,
-        description="The number of series from which bodies with new series are refused (507).",
+        description="The number of series from which bodies with new series are refused (413).",
     )
     retention_s: int | None = Field(
         default=30 * 86_400,

@@ -350,7 +350,7 @@ class PeerNetwork:
 
 async def _feed(decoder: ChunkDecoder, data: bytes) -> Iterable[Chunk]:
     """Return the chunks that ``data`` completes; a thread decodes and validates large ones."""
-    if decoder.pending + len(data) <= _INLINE_BYTES:
+    if decoder.pending + len(data) <= _INLINE_BYTES or not decoder.may_complete(data):
         return decoder.feed(data)
     return await asyncio.to_thread(list, decoder.feed(data))
 

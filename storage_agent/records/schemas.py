@@ -34,6 +34,9 @@ _MAX_DEPTH = 64
 """The maximum nesting of a schema; two levels of a schema describe one level of a value."""
 _MAX_PROBLEM_LENGTH = 300
 _VAL, _SCHEMA = attrgetter("val"), attrgetter("schema")
+_PART = 200
+"""The number of records that are checked before other bodies may be decoded."""
+
 _ITEM_BYTES = 512
 """The number of bytes that take as long to validate as a small value with a costly schema."""
 
@@ -121,9 +124,13 @@ class Schemas:
         """
         if set(map(_SCHEMA, items)) <= {None}:
             return
-        size = sum(map(len, map(_VAL, items))) + _ITEM_BYTES * len(items)
         # A copy, since schemas may change while a thread reads it.
-        await decode_beside(size, partial(_check, items, where, self._schemas.copy()))
+        schemas = self._schemas.copy()
+        # In parts: other bodies wait for the same thread.
+        for begin in range(0, len(items), _PART):
+            part = items[begin : begin + _PART]
+            size = sum(map(len, map(_VAL, part))) + _ITEM_BYTES * len(part)
+            await decode_beside(size, partial(_check, part, begin, where, schemas))
 
     async def _append(self, name: str, event: str) -> None:
         async with self._lock:
@@ -145,9 +152,12 @@ class Schemas:
 
 
 def _check(
-    items: Sequence[RecordItem], where: str, schemas: Mapping[str, _RegisteredSchema]
+    items: Sequence[RecordItem],
+    begin: int,
+    where: str,
+    schemas: Mapping[str, _RegisteredSchema],
 ) -> None:
-    for number, item in enumerate(items):
+    for number, item in enumerate(items, begin):
         if item.schema is None:
             continue
         registered = schemas.get(item.schema)

@@ -44,7 +44,7 @@ class PointWriter:
 
         ``key``: the idempotency key. ``is_acknowledged``: whether the body waited in the spool, so
         that its new series are stored beyond the limit, too. Raises ``ReusedKeyError`` for the key
-        of another body, ``StorageFullError`` for new series beyond the limit, and
+        of another body, ``TooLargeError`` for new series beyond the limit, and
         ``UnavailableError`` while Ignite is unavailable.
         """
         points = await self.encoder.encode_in_slices(
@@ -90,9 +90,8 @@ class StoreAndForward:
         """Store or spool all points in a body durably, or none of the points.
 
         ``key``: the idempotency key. Raises ``UnavailableError`` or ``StorageFullError`` if the
-        points can be neither stored nor spooled, or add series beyond the limit,
-        ``ReusedKeyError`` for the key of another body, and ``TooLargeError`` if the body has too
-        many points.
+        points can be neither stored nor spooled, ``ReusedKeyError`` for the key of another body,
+        and ``TooLargeError`` if the body has too many points, or adds series beyond the limit.
         """
         count = len(body.monitoring)
         if count > self._settings.max_points:

@@ -176,7 +176,10 @@ async def read(
             await take_turn()
             visibility = log.visibility(None)
             extents = [Extent.of([each], visibility) for each in segments]
-            stored = sum(each.rows for each in entries) if visibility.tombstones else 0
+            may_delete = visibility.tombstones.may_delete_from(
+                entries[0].first if entries else stop
+            )
+            stored = sum(each.rows for each in entries) if may_delete else 0
             select = partial(_select, selector, extents, position, stop)
             selected = await in_thread_if_many(stored, select)
             position = reached

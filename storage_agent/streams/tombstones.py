@@ -61,6 +61,10 @@ class Tombstones:
     def __bool__(self) -> bool:
         return bool(self.all)
 
+    def may_delete_from(self, position: int) -> bool:
+        """Return whether a tombstone may delete rows at ``position`` or at later positions."""
+        return position < self._end
+
     def overlapping(self, first: int, times: tuple[int, int], applied: int = 0) -> Bools | None:
         """Return a mask of all tombstones, which is True for those that may delete rows of a batch.
 

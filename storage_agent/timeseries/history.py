@@ -337,7 +337,8 @@ class History:
             yield [batch for table in await log.blocks(some) for batch in table.to_batches()]
         for segments in _group([(entry, entry.rows) for entry in entries if not entry.blocks]):
             extents = await log.extents(segments)
-            rows = sum(entry.rows for entry in segments) if log.tombstones else 0
+            may_delete = log.tombstones.may_delete_from(segments[0].first)
+            rows = sum(entry.rows for entry in segments) if may_delete else 0
             select = partial(_select, extents, segments[0].first, segments[-1].next)
             yield await in_thread_if_many(rows, select)
         if pending := await log.pending_points(entries, released):

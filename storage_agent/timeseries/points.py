@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mistbow.client.agent_model import Point
-from mistbow.errors import InvalidRequestError, StorageFullError
+from mistbow.errors import InvalidRequestError, TooLargeError
 from mistbow.runtime.slices import SHORT, Slices
 from mistbow.settings import parse_labels
 from mistbow.streams.json_numbers import from_json
@@ -88,7 +88,7 @@ class PointEncoder:
     ) -> EncodedPoints:
         """Return the same as ``encode``; other tasks may run in between.
 
-        Raises ``StorageFullError`` if the points add series beyond the limit, unless the sender has
+        Raises ``TooLargeError`` if the points add series beyond the limit, unless the sender has
         an acknowledgement for them.
         """
         changed: dict[Series, Metadata] = {}
@@ -110,11 +110,12 @@ class PointEncoder:
             return
         new = sum(not self._catalogue.contains(series) for series in changed)
         if new and present + new > limit:
-            raise StorageFullError(
+            # Not 507: senders would repeat the body for ever, and with it points of present series.
+            raise TooLargeError(
                 f"the site has {present} series, the body adds {new}, and at most {limit} are "
                 "allowed",
                 hint="Look for labels or names whose values always change, delete series, or raise "
-                "MISTBOW_MAX_SERIES. Points of present series are stored.",
+                "MISTBOW_MAX_SERIES. Bodies without points of new series are stored.",
             )
 
     def _encode_columns(

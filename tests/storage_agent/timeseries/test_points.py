@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mistbow.client.agent_model import Point
-from mistbow.errors import StorageFullError
+from mistbow.errors import TooLargeError
 from mistbow.runtime import slices
 from mistbow.runtime.slices import Slices
 from storage_agent.series import series_of
@@ -83,13 +83,13 @@ async def test_new_series_beyond_the_limit_are_refused() -> None:
     assert len((await encoder.encode_in_slices(changed)).series) == 9
     one, two = Point("m", "new", 1, 1.0), Point("m", "newer", 1, 1.0)
     assert len((await encoder.encode_in_slices([*changed, one])).series) == 10
-    with pytest.raises(StorageFullError, match="9 series, the body adds 2, and at most 10"):
+    with pytest.raises(TooLargeError, match="9 series, the body adds 2, and at most 10"):
         await encoder.encode_in_slices([*changed, one, two])
     spooled = await encoder.encode_in_slices([one, two], is_acknowledged=True)
     assert len(spooled.series) == 2
 
 
-def test_body_with_new_series_beyond_the_setting_is_answered_507(
+def test_body_with_new_series_beyond_the_setting_is_answered_413(
     settings: AgentSettings, clock: ManualClock
 ) -> None:
     def put(*entities: str) -> httpx.Response:
@@ -100,6 +100,6 @@ def test_body_with_new_series_beyond_the_setting_is_answered_507(
     with running_agent(settings.model_copy(update={"max_series": 2}), clock) as url:
         assert put("a", "b").status_code == 200
         refused = put("a", "c")
-        assert (refused.status_code, refused.json()["error"]["code"]) == (507, "storage_full")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (413, "too_large")
         assert "MISTBOW_MAX_SERIES" in refused.json()["error"]["hint"]
         assert put("b", "a").status_code == 200
