@@ -8,11 +8,11 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import (
+    composed_fog,
     continuous,
     control_plane,
     cost_model,
     edge_worker,
-    fog,
     live,
     many_series,
     salience,
@@ -41,7 +41,7 @@ _STANDALONE: dict[str, Callable[[], BenchmarkReport]] = {
     "insights": insights,
     "continuous": continuous.run,
     "edge_worker": edge_worker.run,
-    "fog": fog.run,
+    "composed_fog": composed_fog.run,
     "control_plane": control_plane.run,
     "sampling": sampling.run,
     "schedulers": schedulers,

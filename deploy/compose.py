@@ -22,7 +22,7 @@ from deploy.certificates import FogCertificates
 from deploy.curls import Curls
 from deploy.first_results import FirstResults
 from deploy.identities import deliver
-from deploy.replicas import check_replicas
+from deploy.replicas import check_edges, check_replicas
 from fog_emulation.docker_backend import FOG_LABEL
 from fog_emulation.fog_trust import FogTrust, node_trust, trust_folder
 from mistbow.errors import ConflictError, MistbowError, NotFoundError, UnavailableError
@@ -72,8 +72,9 @@ def up(base: str, console: Console, *, tls: bool = False) -> None:
 
     The insights are those of the city. The image is built if it is missing, or was made of other
     sources. If the fog runs already, only containers of another image are replaced. ``tls``:
-    whether all connections have mutual TLS. Raises ``UnavailableError`` after a time-out, and
-    ``ConflictError`` if the fog has more replicas than requested.
+    whether all connections have mutual TLS. Raises ``UnavailableError`` after a time-out,
+    ``InvalidRequestError`` if no edge is requested, and ``ConflictError`` if the fog has more
+    replicas than requested.
     """
     began = time.monotonic()
 
@@ -85,7 +86,9 @@ def up(base: str, console: Console, *, tls: bool = False) -> None:
     files = _WITH_TLS if tls else ()
     _check_folder(engine)
     command = "make up TLS=1" if tls else "make up"
-    check_replicas(_containers(engine).values(), config(tool, *files), _LABEL, command)
+    requested = config(tool, *files)
+    check_edges(requested)
+    check_replicas(_containers(engine).values(), requested, _LABEL, command)
     _build_if_outdated(engine, base, console, report)
     began = time.monotonic()
     _compose(tool, *files, "up", "--detach")

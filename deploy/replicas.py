@@ -1,9 +1,9 @@
-"""The replicas of a running fog that a start with fewer replicas would remove."""
+"""The numbers of replicas of a fog: which a start would remove, and which it needs."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from mistbow.errors import ConflictError
+from mistbow.errors import ConflictError, InvalidRequestError
 
 
 def requested_replicas(config: Mapping[str, Any]) -> dict[str, int]:
@@ -12,6 +12,18 @@ def requested_replicas(config: Mapping[str, Any]) -> dict[str, int]:
         name: int(service.get("deploy", {}).get("replicas", 1))
         for name, service in config["services"].items()
     }
+
+
+def check_edges(config: Mapping[str, Any]) -> None:
+    """Raise ``InvalidRequestError`` if a fog would have no edge.
+
+    The buses send their points to edges only, so no insight would have a result.
+    """
+    if requested_replicas(config)["edge"] < 1:
+        raise InvalidRequestError(
+            "MISTBOW_EDGES is 0, but the buses send their points to the edges",
+            hint="Set MISTBOW_EDGES to at least 1: the insights have no results without points.",
+        )
 
 
 def removed_replicas(

@@ -1,8 +1,9 @@
 """Every route of every service, called by every kind of caller: a generated matrix.
 
-The routes, their scopes, and the parameters of requests are read from the services. What each
-caller may do is stated here a second time, in the words of docs/security.md. Each request is also
-sent with the headers of forwarded requests.
+Routes of streams are called with three names: ``raw``, the state of an enabler, and a replica of
+another site. The routes, their scopes, and the parameters of requests are read from the services.
+What each caller may do is stated here a second time, in the words of docs/security.md. Each request
+is also sent with the headers of forwarded requests.
 """
 
 from datetime import timedelta
@@ -107,13 +108,13 @@ def callers(
         found += [
             Caller(f"{kind} of the site", of(fog, f"own-{kind}", kind, HERE), own, peer,
                    is_peer_elsewhere=is_agent, as_peer=is_agent,
-                   forwarding=own - SERVICES_ONLY | at_home),
+                   forwarding=own - SERVICES_ONLY | at_home, is_enabler=kind == "enabler"),
             Caller(f"{kind} of a stolen edge", of(fog, f"stolen-{kind}", kind, "edge-south"),
                    peer, peer, is_peer_here=is_agent, is_peer_elsewhere=is_agent, as_peer=False,
                    forwarding=peer - SERVICES_ONLY),
             Caller(f"{kind} of the core", of(fog, f"core-{kind}", kind, "core", "*"),
                    own - {"announce"}, own - {"announce"}, as_peer=is_agent,
-                   forwarding=own - SERVICES_ONLY | from_core),
+                   forwarding=own - SERVICES_ONLY | from_core, is_enabler=kind == "enabler"),
             Caller(f"foreign {kind}", of(foreign, f"foreign-{kind}", kind, HERE)),
             Caller(f"expired {kind}", expired(fog, kind)),
             Caller(f"revoked {kind}", revoked(fog, kind)),

@@ -11,11 +11,16 @@ import yaml
 
 from deploy import compose, image
 from deploy.entrypoint import fill
-from deploy.replicas import check_replicas, removed_replicas, requested_replicas
+from deploy.replicas import (
+    check_edges,
+    check_replicas,
+    removed_replicas,
+    requested_replicas,
+)
 from fog_emulation import model
 from fog_emulation.fog_trust import FOLDER, FogTrust, NodeTrust, node_trust, trust_folder
 from fog_emulation.units import memory_bytes
-from mistbow.errors import ConflictError, MistbowError
+from mistbow.errors import ConflictError, InvalidRequestError, MistbowError
 from mistbow.telemetry import MAX_LOG_BYTES
 from storage_agent.settings import AgentSettings
 from tests.fog_emulation.cities import FILES
@@ -138,6 +143,15 @@ def test_total_memory_is_at_most_12_gib() -> None:
         for name, each in SERVICES.items()
     )
     assert total <= 12 * 2**30
+
+
+def test_edge_has_1_gib_for_its_worker() -> None:
+    edge, storage = (
+        memory_bytes(SERVICES[name]["mem_limit"].upper()) for name in ("edge", "region")
+    )
+    assert edge - storage == 2**30
+    limits = {each["name"]: each["capabilities"]["memory"] for each in WRITTEN["x-fogify"]["nodes"]}
+    assert memory_bytes(limits["edge-node"]) == edge
 
 
 @each_service
@@ -348,6 +362,12 @@ def test_start_with_fewer_replicas_is_refused_with_their_sites() -> None:
     hint = refused.value.hint or ""
     assert "MISTBOW_EDGES=5 make up TLS=1. Or" in hint
     assert hint.endswith("docker rm --force --volumes mistbow_edge_4 mistbow_edge_5")
+
+
+def test_start_without_an_edge_is_refused_with_the_variable() -> None:
+    check_edges(_config(1))
+    with pytest.raises(InvalidRequestError, match="MISTBOW_EDGES is 0"):
+        check_edges(_config(0))
 
 
 def test_documented_commands_of_compose_name_the_fog() -> None:

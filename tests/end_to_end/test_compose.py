@@ -1,4 +1,5 @@
-"""Plain ``docker compose up`` and ``make identities``, as docs/operations.md describes them.
+"""Plain ``docker compose up`` and ``make identities``, and then ``make up``, as docs/operations.md
+describes them.
 
 The ports of the fog are scanned from the network namespaces of its own containers.
 """
@@ -12,7 +13,9 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -21,17 +24,35 @@ from analytics.client.enabler import EnablerClient
 from deploy.compose import CORE, find_tool, folder_of
 from fog_emulation.fog_trust import FogTrust
 from fog_emulation.host import in_namespace
+from grammar import ast, parse
 from ignite_server.ports import free_ports
+from tests.support import city
 from tests.support.conditions import eventually
-from tests.support.emulated_fogs import NEED_IMAGE, ROOT
-from tests.support.port_scan import listening_ports, open_endpoints
+from tests.support.emulated_fogs import IMAGE, NEED_IMAGE, ROOT
+from tests.support.port_scan import listening_ports, open_endpoints, udp_ports
+from tests.support.printed_commands import run_printed_commands
+from tests.support.secret_search import present_beside_files, present_in_container, secrets_in
 
 docker = pytest.importorskip("docker")
 
 pytestmark = NEED_IMAGE
 
 START_S = 300
-INSIGHT = "delays = COMPUTE COUNT(delay, 10 SECONDS) EVERY 5 SECONDS"
+INSIGHTS = {
+    each.name
+    for each in parse(city.INSIGHTS.read_text()).statements
+    if isinstance(each, ast.InsightStatement)
+}
+OWN_SECRETS = {
+    "storage-cloud": {"agent-cloud.identity"},
+    "worker-cloud": {"worker-cloud.identity"},
+    "enabler": {"enabler-cloud.identity"},
+    "region": {"agent-region-1.identity"},
+    "edge": {"agent-edge-1.identity", "worker-edge-1.identity"},
+    "buses": {f"edge-{number}-sender.token" for number in (1, 2, 3)},
+}
+"""Service -> the secrets that its container has."""
+
 IGNITE_PORTS = {10700, 10800, 10900}
 PUBLISHING = "front"
 """The network of the published ports."""
@@ -55,15 +76,16 @@ class Fog:
 
 @dataclass(frozen=True)
 class Container:
-    """A container: its service, its network namespace, and network -> its address.
+    """A container: its service, its network namespace, and its object in Docker's API.
 
-    ``gateways``: network -> the address of the host.
+    ``addresses``: network -> its address. ``gateways``: network -> the host's address.
     """
 
     service: str
     namespace: Path
     addresses: dict[str, str]
     gateways: dict[str, str]
+    engine: Any
 
 
 @dataclass(frozen=True)
@@ -90,6 +112,8 @@ def fog(containers: None) -> Iterator[Fog]:
     environment = {
         **os.environ,
         "COMPOSE_PROJECT_NAME": f"mistbow-test-{uuid.uuid4().hex[:8]}",
+        # An image of other sources is not built anew.
+        "MISTBOW_IMAGE": IMAGE,
         "MISTBOW_REGIONS": "1",
         "MISTBOW_EDGES": "1",
         **{f"MISTBOW_{name}": str(port) for name, port in ports},
@@ -144,24 +168,23 @@ def members(fog: Fog) -> dict[str, Container]:
 
     eventually(healthy, timeout=START_S, what="all containers are healthy", pause=0.5)
     found = {}
-    gateways = {
-        network.name.removeprefix(f"{fog.project}_"): network.attrs["IPAM"]["Config"][0]["Gateway"]
-        for network in engine.networks.list(filters=of_fog)
-    }
     for each in engine.containers.list(filters=of_fog):
         service = each.labels["com.docker.compose.service"]
         networks = each.attrs["NetworkSettings"]["Networks"]
-        addresses = {
-            name.removeprefix(f"{fog.project}_"): network["IPAddress"]
-            for name, network in networks.items()
-        }
-        found[service] = Container(
-            service,
-            Path(f"/proc/{each.attrs['State']['Pid']}/ns/net"),
-            addresses,
-            {name: gateways[name] for name in addresses},
-        )
+        addresses, gateways = {}, {}
+        for name, network in networks.items():
+            short = name.removeprefix(f"{fog.project}_")
+            addresses[short] = network["IPAddress"]
+            gateways[short] = gateway(engine, name)
+        namespace = Path(f"/proc/{each.attrs['State']['Pid']}/ns/net")
+        found[service] = Container(service, namespace, addresses, gateways, each)
     return found
+
+
+def gateway(engine: Any, network: str) -> str:
+    """Return the address of the host in a network, also if the network is internal."""
+    [config] = engine.networks.get(network).attrs["IPAM"]["Config"]
+    return str(config.get("Gateway") or next(ip_network(config["Subnet"]).hosts()))
 
 
 @pytest.fixture(scope="module")
@@ -200,15 +223,28 @@ def documented_ports() -> dict[str, set[int]]:
     }
 
 
-def test_compose_up_and_identities_start_a_fog_with_results(fog: Fog) -> None:
-    with closing(EnablerClient(fog.url, token=fog.token)) as enabler:
-        deployment = enabler.submit(INSIGHT).deployment_id
+@pytest.fixture(scope="module")
+def shown(fog: Fog) -> str:
+    """Return what ``make up`` prints about the fog that compose has started."""
+    argv = [sys.executable, "-m", "deploy", "up"]
+    done = subprocess.run(
+        argv, cwd=ROOT, env=fog.environment, check=False, stdout=subprocess.PIPE, text=True
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
-        def counts_all_sites() -> bool:
-            results = enabler.results(deployment).results
-            return any(each.value and not each.missing for each in results)
 
-        eventually(counts_all_sites, timeout=START_S, what="a result of all sites", pause=0.5)
+def test_make_up_shows_results_of_a_fog_that_compose_and_identities_have_started(
+    shown: str,
+) -> None:
+    results = re.findall(r"^ *\d+\.\d s  \d\d:\d\d:\d\d (\w+) ", shown, re.MULTILINE)
+    assert {*results} == INSIGHTS
+    # `make identities` has delivered all files before.
+    assert ".identity" not in shown
+
+
+def test_printed_commands_send_a_point_and_follow_its_insight(shown: str) -> None:
+    run_printed_commands(shown, ROOT)
 
 
 def test_each_container_has_only_the_documented_ports_open(scans: list[Scan]) -> None:
@@ -218,6 +254,12 @@ def test_each_container_has_only_the_documented_ports_open(scans: list[Scan]) ->
     for scan in scans:
         place = f"{scan.target.service} in {scan.network}"
         assert scan.ports == documented[scan.target.service], place
+
+
+def test_no_container_has_a_udp_port_open(members: dict[str, Container]) -> None:
+    for member in members.values():
+        with in_namespace(member.namespace):
+            assert udp_ports() == set(), member.service
 
 
 def test_each_open_port_requires_a_token(scans: list[Scan]) -> None:
@@ -277,7 +319,7 @@ def reached_hosts(members: dict[str, Container], port: int) -> set[tuple[str, st
     found = set()
     for each in members.values():
         with in_namespace(each.namespace):
-            opened = open_endpoints((gateway, port) for gateway in each.gateways.values())
+            opened = open_endpoints((host, port) for host in each.gateways.values())
         at = {address for address, _ in opened}
         found |= {(each.service, name) for name, host in each.gateways.items() if host in at}
     return found
@@ -297,3 +339,26 @@ def test_containers_reach_the_host_until_it_has_the_documented_rules(
             assert status(f"{fog.url}/healthz") == httpx.codes.OK
         finally:
             subprocess.run(["sh", "-c", rules.replace(" -I ", " -D ")], check=True)
+
+
+def test_containers_reach_no_port_of_the_fog_at_the_host(
+    fog: Fog, members: dict[str, Container]
+) -> None:
+    published = {
+        int(port)
+        for name, port in fog.environment.items()
+        if name.startswith("MISTBOW_") and name.endswith(("_PORT", "_PORTS"))
+    }
+    ports = published | IGNITE_PORTS.union(*documented_ports().values())
+    for scanner in members.values():
+        endpoints = [(host, port) for host in scanner.gateways.values() for port in ports]
+        with in_namespace(scanner.namespace):
+            assert open_endpoints(endpoints) == set(), scanner.service
+
+
+def test_secrets_are_in_their_own_containers_only(fog: Fog, members: dict[str, Container]) -> None:
+    secrets = secrets_in(folder_of(fog.project))
+    assert {own for each in OWN_SECRETS.values() for own in each} < secrets.keys()
+    for name, member in members.items():
+        assert present_beside_files(secrets, member.engine) == set(), name
+        assert present_in_container(secrets, member.engine) == OWN_SECRETS[name], name

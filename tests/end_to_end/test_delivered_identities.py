@@ -19,6 +19,7 @@ from mistbow.auth.fog_keys import FogKeys
 from mistbow.clock import utc_now
 from tests.support.conditions import eventually
 from tests.support.emulated_fogs import IMAGE, NEED_IMAGE, ROOT
+from tests.support.secret_search import present_beside_files, present_in_container, secrets_in
 
 docker = pytest.importorskip("docker")
 
@@ -124,7 +125,8 @@ def served_certificate(container: Any, authorities: Path) -> bytes:
 def test_running_container_serves_new_certificates_without_a_restart(
     start: Callable[..., Any], tmp_path: Path
 ) -> None:
-    trust, certificates = FogTrust(tmp_path / "trust"), FogCertificates(tmp_path / "ca")
+    trust = FogTrust(tmp_path / "trust")
+    certificates = FogCertificates(trust.folder / "ca")
     override = yaml.safe_load((ROOT / "docker-compose.tls.yml").read_text())["services"]["enabler"]
     variables = {**override["environment"], "MISTBOW_HOME": "/tmp/home"}
     variables["MISTBOW_IDENTITY_FILE"] = f"{FOLDER}/enabler.identity"
@@ -144,7 +146,7 @@ def test_running_container_serves_new_certificates_without_a_restart(
     CertificateAuthority(tmp_path / "foreign").create(utc_now() + timedelta(days=1))
     with pytest.raises(ssl.SSLCertVerificationError):
         served_certificate(enabler, tmp_path / "foreign" / "bundle.pem")
-    authority = CertificateAuthority(tmp_path / "ca")
+    authority = CertificateAuthority(trust.folder / "ca")
     authority.rotate(utc_now() + timedelta(days=3650))
     deliver([enabler], trust, certificates)
     authority.finish()
@@ -155,3 +157,9 @@ def test_running_container_serves_new_certificates_without_a_restart(
     assert deliver([enabler], trust, certificates) == {enabler.name: "bundle.pem"}
     enabler.reload()
     assert enabler.attrs["RestartCount"] == 0
+    # Of all keys and tokens, also of the authority, it has only its own two.
+    secrets = secrets_in(trust.folder)
+    assert {"ca.key", "fog.key"} < secrets.keys()
+    assert present_beside_files(secrets, enabler) == set()
+    own = {"enabler-edge-4.identity", f"{enabler.name}.key"}
+    assert present_in_container(secrets, enabler) == own

@@ -104,6 +104,7 @@ def caller(container: Container, kind: str, here: str, elsewhere: str) -> Caller
         is_peer_elsewhere=is_agent and not container.reaches(kind, elsewhere),
         forwarding=container.forwarding(kind, here),
         as_peer=is_agent and reaches,
+        is_enabler=kind == "enabler",
     )
 
 

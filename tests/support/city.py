@@ -1,4 +1,4 @@
-"""The city of ``docker-compose.yml`` as an emulated fog, for tests and benchmarks."""
+"""The city of ``docker-compose.yml`` as an emulated fog."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,9 +32,7 @@ ROLES = {
 
 
 @contextmanager
-def running_city(
-    name: str, rate: int = 200, vehicles: int | None = None, *, with_role_images: bool = False
-) -> Iterator[EmulatedFog]:
+def running_city(name: str, *, with_role_images: bool = False) -> Iterator[EmulatedFog]:
     """Run the city within the ``with``; yields the city.
 
     ``with_role_images``: whether the services of one role run in the image of this role.
@@ -43,10 +41,7 @@ def running_city(
     def adapt(services: dict[str, ComposeService]) -> None:
         for service, role in ROLES.items() if with_role_images else ():
             services[service] = replace(services[service], image=name_of_role(IMAGE, role))
-        words = [word for word in services["buses"].command or [] if "{edge-3." not in word]
-        command = [f"--rate={rate}" if word.startswith("--rate=") else word for word in words]
-        if vehicles is not None:
-            command.append(f"--vehicles={vehicles}")
+        command = [word for word in services["buses"].command or [] if "{edge-3." not in word]
         labels = {"mistbow.sends-to": ",".join(EDGES)}
         tokens = ",".join(f"{FOLDER}/{edge}.token" for edge in EDGES)
         services["buses"] = replace(

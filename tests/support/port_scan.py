@@ -1,4 +1,4 @@
-"""A scan of TCP ports in and from the network namespace of the calling thread."""
+"""A scan of ports in and from the network namespace of the calling thread."""
 
 import errno
 import select
@@ -19,15 +19,27 @@ _WAIT_S = 1.0
 _LISTEN = "0A"
 """The state of listening sockets in the kernel's tables."""
 
+_BOUND = "07"
+"""The state of UDP sockets that receive from any address."""
+
 _NAME_SERVER = "0B00007F"
 """127.0.0.11 in the kernel's tables."""
 
 
 def listening_ports() -> set[int]:
     """Return the TCP ports on which sockets listen, except those of the name server of Docker."""
-    tables = (Path(f"/proc/thread-self/net/{name}").read_text() for name in ("tcp", "tcp6"))
+    return _ports_of(("tcp", "tcp6"), _LISTEN)
+
+
+def udp_ports() -> set[int]:
+    """Return the UDP ports to which any address can send, except those of Docker's name server."""
+    return _ports_of(("udp", "udp6"), _BOUND)
+
+
+def _ports_of(protocols: Iterable[str], state: str) -> set[int]:
+    tables = (Path(f"/proc/thread-self/net/{name}").read_text() for name in protocols)
     rows = (line.split() for table in tables for line in table.splitlines()[1:])
-    endpoints = (row[1].split(":") for row in rows if row[3] == _LISTEN)
+    endpoints = (row[1].split(":") for row in rows if row[3] == state)
     return {int(port, 16) for address, port in endpoints if address != _NAME_SERVER}
 
 

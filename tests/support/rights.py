@@ -36,6 +36,21 @@ PEER = {"agent": {"join", "replicate"}, "worker": set(), "enabler": set(), "moni
 PERSON = {"ingest", "read", "append", "replicate", "order", "admin"}
 """The scopes of a token with the scope admin."""
 
+_NAME = "{name:path}"
+STATE = "deployments"
+"""The name of a stream that only enablers and people write, and nobody deletes with a token."""
+
+FOREIGN_REPLICA = "replicas/edge-west/raw"
+"""The name of a stream that no agent of another site may read, except those of edge-west."""
+
+_STATE_WRITES = {
+    ("PUT", "/streams/{name:path}"),
+    ("POST", "/streams/{name:path}"),
+    ("PATCH", "/streams/{name:path}"),
+    ("POST", "/streams/{name:path}/claim"),
+}
+_STATE_DELETION = ("DELETE", "/streams/{name:path}")
+
 _ADMITTED_S, _REFUSED_S = 20.0, 200.0
 """How long the answer of an admitted request may take, which may wait, and that of a refused one,
 which waits only for the other requests.
@@ -61,7 +76,8 @@ class Caller:
     """A caller, and its scopes here and at another site.
 
     ``forwarding``: its scopes for requests that it forwards; None: the same. ``as_peer``: whether
-    it may forward requests of agents of this site; None: it is no service.
+    it may forward requests of agents of this site; None: it is no service. ``is_enabler``: whether
+    it writes the state of enablers with its own scopes.
     """
 
     name: str
@@ -72,6 +88,33 @@ class Caller:
     is_peer_elsewhere: bool = False
     forwarding: set[str] | None = None
     as_peer: bool | None = None
+    is_enabler: bool = False
+
+
+@dataclass(frozen=True)
+class Target:
+    """A route with its rule, and the value of the parameter ``name`` in its path."""
+
+    method: str
+    path: str
+    rule: AccessRule
+    name: str
+
+    @property
+    def url(self) -> str:
+        return re.sub(r"\{[^}]*\}", "raw", self.path.replace(_NAME, self.name))
+
+    @property
+    def is_for_no_peer(self) -> bool:
+        """Whether the service refuses all peers: it copies none of the named streams."""
+        return self.path.startswith(f"/streams/{_NAME}")
+
+    def permits(self, scopes: set[str], *, is_enabler: bool) -> bool:
+        """Return whether the name permits a request of a caller with the scope of the route."""
+        route = (self.method, self.path)
+        if self.name != STATE or route not in {*_STATE_WRITES, _STATE_DELETION}:
+            return True
+        return route in _STATE_WRITES and (is_enabler or "admin" in scopes)
 
 
 def rules(app: FastAPI) -> dict[tuple[str, str], AccessRule | None]:
@@ -88,19 +131,17 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def may(rule: AccessRule, scopes: set[str], is_peer: bool) -> bool:
-    """Return whether scopes satisfy a rule; peers are admitted, and checked by the route."""
-    return rule.scope in scopes or (rule.for_peers and is_peer)
+def may(target: Target, scopes: set[str], is_peer: bool, *, is_enabler: bool) -> bool:
+    """Return whether a caller is admitted; peers are admitted, and checked by the route."""
+    if target.rule.scope in scopes:
+        return target.permits(scopes, is_enabler=is_enabler)
+    return target.rule.for_peers and is_peer
 
 
 def parameters(service: Service, method: str, path: str) -> dict[str, str]:
     """Return values for the required parameters of the query."""
-    operation = service.document["paths"].get(path, {}).get(method.lower(), {})
-    return {
-        each["name"]: "1"
-        for each in operation.get("parameters", ())
-        if each["in"] == "query" and each.get("required")
-    }
+    required = (each for each in _query(service, method, path) if each.get("required"))
+    return {each["name"]: "1" for each in required}
 
 
 def forged_rights(caller: Caller, headers: Mapping[str, str]) -> tuple[set[str], bool]:
@@ -113,9 +154,15 @@ def forged_rights(caller: Caller, headers: Mapping[str, str]) -> tuple[set[str],
 
 
 def takes_site(service: Service, method: str, path: str) -> bool:
-    operation = service.document["paths"].get(path, {}).get(method.lower(), {})
-    names = [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
+    names = [each["name"] for each in _query(service, method, path)]
     return service.kind == "agent" and "site" in names
+
+
+def _query(service: Service, method: str, path: str) -> list[dict[str, Any]]:
+    """Return the parameters of the query, from the description of the service."""
+    operations = service.document["paths"].get(path.replace(":path}", "}"), {})
+    parameters = operations.get(method.lower(), {}).get("parameters", ())
+    return [each for each in parameters if each["in"] == "query"]
 
 
 class Attack:
@@ -154,24 +201,26 @@ class Attack:
             if path in OPEN_PATHS:
                 continue
             assert rule is not None, f"{method} {path} declares no scope"
-            yield self._try(client, method, path, rule, None)
-            if takes_site(self.service, method, path):
-                yield self._try(client, method, path, rule, self.elsewhere)
-            # As an attacker adds them: of a person, of an agent here.
-            for headers in self._forged:
-                yield self._try_forged(client, method, path, rule, headers)
+            for name in ("raw", STATE, FOREIGN_REPLICA) if _NAME in path else ("raw",):
+                yield from self._requests_of(client, Target(method, path, rule, name))
 
-    async def _try(
-        self, client: httpx.AsyncClient, method: str, path: str, rule: AccessRule, site: str | None
-    ) -> None:
-        caller = self.caller
+    def _requests_of(self, client: httpx.AsyncClient, target: Target) -> Iterator[Awaitable[None]]:
+        yield self._try(client, target, None)
+        if takes_site(self.service, target.method, target.path):
+            yield self._try(client, target, self.elsewhere)
+        # As an attacker adds them: of a person, of an agent here.
+        for headers in self._forged:
+            yield self._try_forged(client, target, headers)
+
+    async def _try(self, client: httpx.AsyncClient, target: Target, site: str | None) -> None:
+        caller, rule = self.caller, target.rule
         scopes, is_peer = (
-            (caller.here, caller.is_peer_here)
+            (caller.here, caller.is_peer_here and not target.is_for_no_peer)
             if site is None
             else (caller.elsewhere, caller.is_peer_elsewhere)
         )
-        is_admitted = may(rule, scopes, is_peer)
-        status = await self._send(client, method, path, site, {}, is_admitted=is_admitted)
+        is_admitted = may(target, scopes, is_peer, is_enabler=caller.is_enabler)
+        status = await self._send(client, target, site, {}, is_admitted=is_admitted)
         is_refused = status in (401, 403, None)
         if not is_admitted:
             good = is_refused
@@ -183,42 +232,43 @@ class Attack:
             good = not is_refused
         if not good:
             at = site or "here"
-            self.wrong.append(f"{caller.name}: {method} {path} at {at} ({rule.scope}): {status}")
+            self.wrong.append(
+                f"{caller.name}: {target.method} {target.url} at {at} ({rule.scope}): {status}"
+            )
 
     async def _try_forged(
-        self,
-        client: httpx.AsyncClient,
-        method: str,
-        path: str,
-        rule: AccessRule,
-        headers: Mapping[str, str],
+        self, client: httpx.AsyncClient, target: Target, headers: Mapping[str, str]
     ) -> None:
         """Send a request as if it were forwarded; it is refused unless the caller may forward."""
         scopes, is_peer = forged_rights(self.caller, headers)
-        is_admitted = may(rule, scopes, is_peer)
-        status = await self._send(client, method, path, None, headers, is_admitted=is_admitted)
+        is_peer = is_peer and not target.is_for_no_peer
+        # A forwarded caller is no service.
+        is_admitted = may(target, scopes, is_peer, is_enabler=False)
+        status = await self._send(client, target, None, headers, is_admitted=is_admitted)
         if is_admitted:
-            good = rule.scope in scopes or not 200 <= (status or 0) < 300
+            good = target.rule.scope in scopes or not 200 <= (status or 0) < 300
         else:
             good = status in (401, 403, None)
         if not good:
-            self.wrong.append(f"{self.caller.name}: {method} {path} with {headers}: {status}")
+            self.wrong.append(
+                f"{self.caller.name}: {target.method} {target.url} with {headers}: {status}"
+            )
 
     async def _send(
         self,
         client: httpx.AsyncClient,
-        method: str,
-        path: str,
+        target: Target,
         site: str | None,
         headers: Mapping[str, str],
         *,
         is_admitted: bool,
     ) -> int | None:
-        params = parameters(self.service, method, path) | ({} if site is None else {"site": site})
-        target = re.sub(r"\{[^}]*\}", "raw", path)
+        params = parameters(self.service, target.method, target.path)
+        if site is not None:
+            params["site"] = site
         self.sent += 1
         seconds = _ADMITTED_S if is_admitted else _REFUSED_S
-        return await _status(client, method, target, params, headers, seconds)
+        return await _status(client, target.method, target.url, params, headers, seconds)
 
 
 async def _status(

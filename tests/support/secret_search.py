@@ -1,9 +1,11 @@
 """Searches processes, files and images for the secrets of a fog, with grep and as root."""
 
 import contextlib
+import json
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from mistbow.auth.identity import read_identity_file
 
@@ -14,14 +16,18 @@ ANY_SECRET = (
 )
 """What tokens, the private keys of identities, and keys in PEM look like."""
 
+_FOLDERS = ("dev/shm", "etc", "home", "root", "run", "tmp", "var")
+"""The folders of a container in which its services and its volumes have files."""
+
 
 def secrets_in(folder: Path) -> dict[str, str]:
     """Return the secrets of a fog on the operator's machine: file -> its token or private key."""
     found = {path.name: path.read_text().strip() for path in folder.glob("tokens/*.token")}
     for path in folder.glob("keys/*.identity"):
         found[path.name] = read_identity_file(path).key
-    pem = (folder / "keys" / "fog.key").read_text().splitlines()
-    found["fog.key"] = pem[1]
+    for path in (folder / "keys" / "fog.key", *folder.glob("ca/*.key")):
+        # The first line of the key.
+        found[path.name] = path.read_text().splitlines()[1]
     return found
 
 
@@ -51,6 +57,22 @@ def present_in_processes(secrets: Mapping[str, str], pids: Iterable[int]) -> set
             with contextlib.suppress(OSError):  # the process has ended meanwhile
                 texts.append(Path(f"/proc/{pid}/{name}").read_bytes())
     return present(secrets, b"\n".join(texts))
+
+
+def present_beside_files(secrets: Mapping[str, str], container: Any) -> set[str]:
+    """Return the names of the secrets in the description, the log and the processes of a container.
+
+    ``container``: as Docker's API returns it.
+    """
+    pids = [int(row[1]) for row in container.top()["Processes"]]
+    texts = json.dumps(container.attrs).encode() + container.logs()
+    return present(secrets, texts) | present_in_processes(secrets, pids)
+
+
+def present_in_container(secrets: Mapping[str, str], container: Any) -> set[str]:
+    """Return the names of the secrets in the files of a running container, volumes included."""
+    root = Path(f"/proc/{container.attrs['State']['Pid']}/root")
+    return present_in_files(secrets, [root / folder for folder in _FOLDERS])
 
 
 def secrets_of_images(*names: str) -> list[str]:

@@ -12,9 +12,9 @@ from tests.support.traffic import Traffic
 class Sender:
     """Sends traffic from a thread; each point of ``acknowledged`` must be stored exactly once."""
 
-    def __init__(self, url: str, traffic: Traffic) -> None:
+    def __init__(self, url: str, traffic: Traffic, token: str | None = None) -> None:
         self.acknowledged: list[Point] = []
-        self._agent = AgentClient(url)
+        self._agent = AgentClient(url, token=token)
         self._traffic = traffic
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._send, daemon=True)

@@ -15,13 +15,25 @@ from tests.support.conditions import eventually
 
 
 class Service:
-    """A service in a process of its own, which a test kills and starts again."""
+    """A service in a process of its own, which a test kills and starts again.
+
+    ``arguments``: of the module. ``token``: a token that may read from the service.
+    """
 
     def __init__(
-        self, module: str, port: int, settings: Mapping[str, object], prefix: Sequence[str] = ()
+        self,
+        module: str,
+        port: int,
+        settings: Mapping[str, object],
+        prefix: Sequence[str] = (),
+        *,
+        arguments: Sequence[str] = (),
+        token: str | None = None,
     ) -> None:
         self._module = module
         self._prefix = prefix
+        self._arguments = arguments
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._settings = {f"MISTBOW_{name.upper()}": str(value) for name, value in settings.items()}
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"http://127.0.0.1:{port}"
@@ -34,11 +46,15 @@ class Service:
 
     def start(self, *, ready: bool = True) -> None:
         """Start the process and wait until it is ready, or only until it answers."""
+        self.launch()
+        self.wait(ready=ready)
+
+    def launch(self) -> None:
+        """Start the process."""
         self._process = subprocess.Popen(
-            [*self._prefix, sys.executable, "-m", self._module],
+            [*self._prefix, sys.executable, "-m", self._module, *self._arguments],
             env={**os.environ, **self._settings},
         )
-        self.wait(ready=ready)
 
     def wait(self, *, ready: bool = True) -> None:
         """Wait until the service is ready, or only until it answers."""
@@ -47,7 +63,7 @@ class Service:
         def answers() -> bool:
             assert self._process is not None
             assert self._process.poll() is None, f"{self._module} has ended"
-            return httpx.get(self.url + path).is_success
+            return httpx.get(self.url + path, headers=self._headers).is_success
 
         eventually(answers, timeout=180, what=f"{self._module} is ready")
 

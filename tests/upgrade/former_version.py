@@ -1,4 +1,4 @@
-"""The former version of Mistbow, from the history of this repository."""
+"""Former versions of Mistbow, from the history of this repository."""
 
 import subprocess
 import tarfile
@@ -13,16 +13,19 @@ ROOT = Path(__file__).parents[2]
 FORMER_COMMIT = "41727eafc782254802252597be1d67d9cafde4b7"
 """The last commit of 23 November 2026: the version before draining, backup and the console."""
 
+COMMIT_WITH_IDENTITIES = "a96c1ff1b55dd64ea5a9e85dd495a0c44d2ee71f"
+"""The last commit of 26 November 2026: the first version whose services have identities."""
 
-def unpack_former_version(folder: Path) -> None:
-    """Write the packages of the former version to ``folder``, with their entry points.
+
+def unpack_former_version(folder: Path, commit: str = FORMER_COMMIT) -> None:
+    """Write the packages of a former version to ``folder``, with their entry points.
 
     Skips the test if the history of this clone does not contain the former version.
     """
-    git = ["git", "-C", str(ROOT), "archive", FORMER_COMMIT]
+    git = ["git", "-C", str(ROOT), "archive", commit]
     archive = subprocess.run(git, check=False, capture_output=True)
     if archive.returncode != 0:
-        pytest.skip(f"this clone lacks the commit {FORMER_COMMIT}: {archive.stderr.decode()}")
+        pytest.skip(f"this clone lacks the commit {commit}: {archive.stderr.decode()}")
     with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
         files.extractall(folder, filter="data")
     _declare_entry_points(folder)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from analytics.client.enabler import EnablerClient
@@ -14,8 +13,9 @@ from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
-from tests.oracle.stored_points import Identity, compact_key, expected_values, stored_points
+from tests.oracle.stored_points import stored_points
 from tests.support.conditions import eventually
+from tests.support.oracle_results import await_oracle
 from tests.support.sender import Sender
 from tests.support.services import Service
 from tests.support.traffic import Traffic
@@ -114,7 +114,6 @@ def test_no_row_is_lost_by_a_rolling_upgrade(fog: UpgradedFog) -> None:
             stack.enter_context(Sender(fog.agent_url(site), _traffic(site))) for site in SITES
         ]
         deployment = fog.enabler.submit(QUERIES, name="tram").deployment_id
-        since = max(each.since for each in fog.enabler.show(deployment).insights)
         _await_results(fog, deployment, system_clock())
         # Half of the services are of the former version after the first two steps.
         steps = [("edge", "agent"), ("edge", "worker"), ("cloud", "agent"), ("cloud", "worker")]
@@ -133,7 +132,7 @@ def test_no_row_is_lost_by_a_rolling_upgrade(fog: UpgradedFog) -> None:
         for row in stored_points(agent, METRIC).to_pylist()
     )
     assert stored == sent
-    rows = _check_results(fog, deployment, since, end)
+    rows = await_oracle(fog.enabler, deployment, fog.agents.values(), METRIC, end)
     print(f"{sent.total()} points and {rows} results: none missing, doubled or wrong")
 
 
@@ -154,23 +153,3 @@ def _await_results(fog: UpgradedFog, deployment: str, after: int) -> None:
         return sites == set(SITES)
 
     eventually(found, timeout=_STEP_S, what=f"results after {after}")
-
-
-def _check_results(fog: UpgradedFog, deployment: str, since: int, end: int) -> int:
-    """Wait until all results equal the oracle's; return their number."""
-
-    def equal() -> int:
-        rows = fog.enabler.results(deployment, limit=100_000, end=end).results
-        found: dict[Identity, float | None] = {
-            (row.insight, compact_key(row.key), row.ts): row.value for row in rows if row.ts > since
-        }
-        assert len(found) == len([row for row in rows if row.ts > since]), "doubled"
-        points = [stored_points(agent, METRIC) for agent in fog.agents.values()]
-        right = expected_values(QUERIES, pa.concat_tables(points), since, end)
-        missing, superfluous = right.keys() - found.keys(), found.keys() - right.keys()
-        assert not missing, f"{len(missing)} missing: {sorted(missing)[:5]}"
-        assert not superfluous, f"{len(superfluous)} superfluous: {sorted(superfluous)[:5]}"
-        assert found == pytest.approx(right, rel=1e-9)
-        return len(found)
-
-    return eventually(equal, timeout=_STEP_S, pause=0.5, what="the results equal the oracle's")

@@ -1,0 +1,45 @@
+"""The two commands that ``make up`` prints, taken from its output and run as printed."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from tests.support.conditions import eventually
+
+_VALUE = "4000"
+_COMMAND = re.compile(r"^  (curl .+)$", re.MULTILINE)
+
+
+def run_printed_commands(output: str, folder: Path, *, timeout: float = 60.0) -> float:
+    """Follow the insight, send the point, and wait until the insight has the value of the point.
+
+    ``output``: of ``make up``. ``folder``: where the commands run. Returns the time (s) from the
+    point to the result.
+    """
+    post, follow = _COMMAND.findall(output)
+    following = subprocess.Popen(
+        ("bash", "-c", follow), cwd=folder, stdout=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    lines: list[str] = []
+    threading.Thread(target=lambda: lines.extend(following.stdout or ()), daemon=True).start()
+    try:
+        eventually(lambda: lines, timeout=timeout, what="a result of the insight")
+        began = time.monotonic()
+        sent = subprocess.run(
+            ("bash", "-c", post), cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert sent.returncode == 0, sent.stderr
+        assert json.loads(sent.stdout)["result"] == "OK"
+        eventually(
+            lambda: any(_VALUE in line for line in lines), timeout=timeout, what="the sent value"
+        )
+        return time.monotonic() - began
+    finally:
+        os.killpg(following.pid, signal.SIGTERM)
+        following.wait(10)

@@ -1,0 +1,42 @@
+"""The page that lists when each scenario last passed, which ``make scenarios`` writes."""
+
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+_HEAD = """# Scenarios
+
+Each row is the last run of a scenario by `make scenarios` in which all results equalled those of
+the oracle. Results are compared for the given time, from the first result of all sites on. The city
+is [smaller](../../docs/emulated-fog.md) than its file.
+
+| file | scenario | date | sites | minutes | compared results |
+| --- | --- | --- | --- | --- | --- |
+"""
+
+
+@dataclass(frozen=True, order=True)
+class ScenarioRun:
+    """A scenario of a file that has passed: the date, the number of sites, the compared time."""
+
+    file: str
+    scenario: str
+    date: str
+    sites: str
+    minutes: str
+    compared: str
+
+
+def add_run(page: Path, run: ScenarioRun) -> None:
+    """Add a run to the page, in the place of the earlier run of the scenario."""
+    runs = {(each.file, each.scenario): each for each in _runs(page)}
+    runs[run.file, run.scenario] = run
+    rows = (f"| {' | '.join(astuple(each))} |\n" for each in sorted(runs.values()))
+    page.write_text(_HEAD + "".join(rows))
+
+
+def _runs(page: Path) -> list[ScenarioRun]:
+    if not page.exists():
+        return []
+    _, _, rows = page.read_text().partition("| --- |")
+    cells = ([cell.strip() for cell in row.strip("|").split("|")] for row in rows.splitlines()[1:])
+    return [ScenarioRun(*each) for each in cells]
