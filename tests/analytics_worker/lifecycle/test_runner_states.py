@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from analytics_worker.lifecycle import query_stops, runner, runner_state, start_slot
+from analytics_worker.lifecycle import runner, runner_state, start_slot
 from analytics_worker.lifecycle.runner_state import (
     Accept,
     LoadStatus,
@@ -30,17 +29,7 @@ SECOND = msgspec.structs.replace(FIRST, lookback_ms=9000)
 THIRD = msgspec.structs.replace(FIRST, lookback_ms=7000)
 
 
-@pytest.fixture(autouse=True)
-def brief_pauses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Shorten the pauses of runners, whose order stays the same."""
-    monkeypatch.setattr(runner, "scratch_folder", lambda: tmp_path)
-    monkeypatch.setattr(runner_state, "_OBSERVE_PERIOD_S", 0.01)
-    monkeypatch.setattr(runner_state, "_CATCH_UP_PERIOD_S", 0.01)
-    monkeypatch.setattr(runner_state, "_RETRY_PAUSES_S", (0.1, 0.2, 0.4, 0.8))
-    monkeypatch.setattr(runner_state, "_SHORT_PAUSE_S", 0.05)
-    monkeypatch.setattr(runner, "_OUTDATED_PATIENCE_S", 0.2)
-    monkeypatch.setattr(query_stops, "_STOP_PAUSE_S", 0.1)
-    monkeypatch.setattr(query_stops, "_LAST_STOP_PAUSES_S", (0.01, 0.03, 0.1))
+pytestmark = pytest.mark.usefixtures("brief_pauses")
 
 
 @pytest.fixture
@@ -434,88 +423,3 @@ def test_stopped_runner_stops_a_query_again_whose_stop_raises(scene: RunnerScene
     query.stop_error = RuntimeError("the engine does not answer")
     scene.runner.stop()
     assert query.stops > 1
-
-
-def test_query_that_finds_results_claims_the_target_when_it_has_caught_up() -> None:
-    with running_scene(frontier=5000) as scene:
-        scene.has_queries(1)
-        (query,) = scene.library.queries
-        # Another worker writes results meanwhile.
-        scene.agent.frontier = 7000
-        query.frontier = 6000
-        eventually(lambda: scene.runner._progress.frontier == 7000, timeout=10, what="a look")
-        assert (scene.agent.epoch, query.lease.epochs) == (0, None)
-        assert scene.runner.status().active is None
-        query.frontier = 7000
-        scene.reaches(RunnerState.RUNNING)
-        assert scene.agent.epoch == 1
-        assert query.lease.epochs == {"panes": 1}
-
-
-def test_query_that_requests_epochs_receives_them_and_runs_once_it_has_caught_up() -> None:
-    with running_scene(frontier=5000) as scene:
-        scene.has_queries(1)
-        (query,) = scene.library.queries
-        query.lease.request()
-        eventually(lambda: query.lease.epochs == {"panes": 1}, timeout=10, what="the epochs")
-        assert scene.state() is RunnerState.STARTING
-        query.frontier = 5000
-        scene.reaches(RunnerState.RUNNING)
-
-
-def test_first_query_of_an_orphaned_fragment_claims_its_streams_before_it_catches_up() -> None:
-    with running_scene(frontier=5000) as scene:
-        scene.runner.note_orphan(True)
-        scene.has_queries(1)
-        (query,) = scene.library.queries
-        eventually(lambda: query.lease.epochs == {"panes": 1}, timeout=10, what="the epochs")
-        assert (query.frontier, query.lease.is_requested) == (0, False)
-        assert scene.state() is RunnerState.STARTING
-        query.frontier = 5000
-        scene.reaches(RunnerState.RUNNING)
-        assert scene.agent.epoch == 1
-
-
-def test_orphan_that_is_noted_during_the_takeover_ends_with_it() -> None:
-    with running_scene(frontier=5000) as scene:
-        scene.runner.note_orphan(True)
-        scene.has_queries(1)
-        (query,) = scene.library.queries
-        eventually(lambda: query.lease.epochs == {"panes": 1}, timeout=10, what="the epochs")
-        scene.runner.note_orphan(True)
-        query.frontier = 5000
-        scene.reaches(RunnerState.RUNNING)
-        query.failure = QueryFailure("fenced", is_fenced=True)
-        scene.reaches(RunnerState.FENCED)
-        scene.runner.accept(SECOND)
-        scene.has_queries(2)
-        second = scene.library.queries[1]
-        eventually(lambda: second.observations > 5, timeout=10, what="observations")
-        assert second.lease.epochs is None, "the other worker writes until this query catches up"
-
-
-def test_orphan_that_is_noted_after_the_takeover_changes_nothing(scene: RunnerScene) -> None:
-    query = run_first_query(scene)
-    eventually(lambda: scene.agent.frontier == 1000, timeout=10, what="the frontier")
-    scene.runner.note_orphan(True)
-    query.failure = QueryFailure("lost")
-    scene.has_queries(2)
-    second = scene.library.queries[1]
-    eventually(lambda: second.observations > 5, timeout=10, what="observations")
-    assert (scene.agent.epoch, second.lease.epochs) == (1, None)
-
-
-def test_failed_query_without_epochs_leaves_the_target_to_its_writer() -> None:
-    with running_scene(frontier=5000) as scene:
-        scene.has_queries(1)
-        scene.library.queries[0].failure = QueryFailure("lost")
-        scene.has_queries(2)
-        assert scene.agent.epoch == 0
-
-
-def test_second_query_of_a_runner_has_the_epochs_of_the_first(scene: RunnerScene) -> None:
-    run_first_query(scene)
-    scene.runner.accept(SECOND)
-    scene.has_queries(2)
-    assert scene.library.queries[1].lease.epochs == {"panes": 1}
-    assert scene.agent.epoch == 1
