@@ -76,8 +76,8 @@ class QueryLease(msgspec.Struct, frozen=True):
 
     @property
     def orphaned_sites(self) -> Mapping[str, int]:
-        """The sites whose partial fragments have lost their workers: site -> number of the order
-        that lists the fragment.
+        """The sites with orphaned partial fragments: site -> number of the order that lists the
+        fragment.
         """
         with contextlib.suppress(FileNotFoundError):
             return msgspec.json.decode(

@@ -1,4 +1,4 @@
-"""The numbers of replicas of a fog: which a start would remove, and which it needs."""
+"""The replicas of a fog: those that a start would remove, and those that the fog needs."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The tasks that no worker runs since their worker has died."""
+"""The orphaned tasks, whose last worker is dead, and which no other worker runs yet."""
 
 from collections.abc import Callable, Collection, Mapping
 
@@ -9,7 +9,7 @@ from analytics_enabler.groups import Group
 class OrphanedTasks:
     """The tasks whose last worker is dead, until another worker writes their results or panes.
 
-    They are in memory only: after a restart of the enabler, tasks start as those that move.
+    The set is in memory only: after a restart of the enabler, these tasks start like moved tasks.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class OrphanedTasks:
 
         ``tasks``: the planned tasks. ``nodes``: group id -> task -> node. ``dead``: the dead
         workers. ``is_written``: returns whether any worker writes a fragment (its id). A worker
-        that is dead before it has taken over leaves no orphan: the former worker still writes.
+        that dies before it has taken over leaves no orphan: the former worker still writes.
         """
         found = {
             (group, task)

@@ -38,8 +38,9 @@ _MAX_DECISIONS = 1000
 _NEVER = 2**62
 
 _CHECKPOINT_STEP = 200
-"""The number of positions after a checkpoint from which on another one is stored: a process that
-starts reads these decisions.
+"""The minimum number of positions between two checkpoints.
+
+A process that starts reads the decisions after the last checkpoint.
 """
 _MAX_GAPS = 1000
 """The greatest number of gaps in a checkpoint, since the attributes of a stream are limited."""
@@ -161,8 +162,8 @@ class LatePaneScanner:
         self.due = self.later_due
 
     def store_checkpoint(self, epoch: int) -> None:
-        """Store a checkpoint of the presence, if all decisions are processed, and many since the
-        last checkpoint.
+        """Store a checkpoint of the presence, unless the last one is recent, or decisions are not
+        processed.
 
         ``epoch``: the epoch for the stream of decisions.
         """

@@ -106,7 +106,7 @@ class SiteCheck:
     def take_target(self, fragment: Fragment) -> StreamInfo | None:
         """Return the description of the fragment's target if the check has just read it, once.
 
-        A later start must read it again. A description that is a little too old costs only replay.
+        A later start must read it again. A slightly outdated description only causes more replay.
         """
         version, at = self._checked
         target, self._target = self._target, None
@@ -234,7 +234,7 @@ def _start_merge(
         one.uid for one in fragment.plan.insights
     ]
     resumed = [source for source in fragment.sources if source.stream in read]
-    # All at once: until the first result, each request counts.
+    # All at once, because each request delays the first result.
     with ThreadPoolExecutor(2 * len(fragment.sources) + 1) as pool:
         info = pool.submit(decisions.info, location.stream)
         positions = {
@@ -275,7 +275,7 @@ def _gap_of_new_site(presence: Presence, site: str, since: int) -> list[SiteDeci
     if gap is not None and gap.after <= removed_after:
         return []
     left = SiteDecision(removed_after, site, Left(since))
-    # The site may have joined, and left again, a query that has not taken over.
+    # The site may have joined and left again in a query that has not taken over.
     return [left] if gap is None else [SiteDecision(gap.after, site, Joined()), left]
 
 

@@ -15,7 +15,7 @@ _START_S = 15.0
 """The time (s) from the slot to the first results of a query on a busy machine."""
 
 _MAX_CORRECTION_WAIT_S = 30.0
-"""The time (s) after its last correction for which a fragment lets starts of queries go first."""
+"""The maximum time (s) for which starts of queries delay the next correction of a fragment."""
 
 _Rank = tuple[int, int]
 """The urgency of a start; the waiting start with the greatest rank gets the slot next."""

@@ -166,10 +166,10 @@ class AnalyticsWorker:
         log.info("worker_undrained")
 
     async def leave(self) -> None:
-        """Announce that the worker is drained; return when it has no fragment, or after
-        ``drain_s``.
+        """Announce that the worker is drained, and wait until it has no fragments.
 
-        Unlike ``drain``, this has no effect on a later start.
+        The wait takes at most the setting ``drain_s``. Unlike ``drain``, this method has no effect
+        on a later start.
         """
         self._is_leaving = True
         if not self._runners:

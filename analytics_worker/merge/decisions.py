@@ -23,13 +23,13 @@ CHECKPOINT = "checkpoint"
 """The attribute of a stream of decisions that contains a ``Checkpoint``."""
 
 RETAINED_MS = 3_600_000
-"""The time (ms) for which all gaps are retained: a query that replays names sites as missing."""
+"""The time (ms) for which all gaps are retained: replayed results name the sites as missing."""
 
 _RETAINED_GAPS = 21
 """The number of gaps of each site that are always retained: ``MergeFrontier`` counts 20 stays."""
 
 _MAX_GAPS = 1000
-"""The number of gaps from which on a process forgets old gaps."""
+"""The number of gaps above which a process discards old gaps."""
 
 
 class Left(msgspec.Struct, frozen=True, tag="left", omit_defaults=True):

@@ -23,10 +23,10 @@ Its partial fragment may be starting.
 """
 
 _ORPHAN_PATIENCES = 0.1
-"""The multiple of the patience for a site whose partial fragment has lost its worker.
+"""The multiple of the patience for which a merge waits for a site with an orphaned partial.
 
-No panes can come until another worker has started the fragment, which takes seconds: to wait would
-only delay the results, which lack the site in any case.
+No panes can arrive until another worker has started the fragment, which takes seconds. A longer
+wait would only delay the results, which lack the site in any case.
 """
 
 _MAX_ABSENCE_MS = 60_000

@@ -71,10 +71,11 @@ class SiteWatcher:
     def first(self, wait_s: float, promise: int) -> tuple[dict[str, SiteProgress], int]:
         """Return the progress and the frontier for the first micro-batch.
 
-        The tick ``promise`` (ms) is stored already, so the method waits for the next one too, if
-        any site has reached that: a site that has not may be silent, and leave. It does not wait
-        for sites that have left, and for the tick ``promise`` also not for sites that did not
-        answer when the query started.
+        Waits until all present sites have reached the tick ``promise`` (ms), for at most
+        ``wait_s``. The results of this tick are stored already. So if any site has reached the next
+        tick, the method also waits until the others reach it, or leave because they are silent. It
+        does not wait for sites that have left, nor, for the tick ``promise``, for sites that did
+        not answer when the query started.
         """
         deadline = time.monotonic() + wait_s
         self._read_decisions()
@@ -87,12 +88,13 @@ class SiteWatcher:
                 break
             further = self.frontier(progress, following)
             absent, then = set(self.absent(promise)), set(self.absent(following))
-            # A site that joins, or that is lost with rows of the first tick, needs a batch between.
+            # The first tick needs a batch of its own if a site joins after it, or if an unreachable
+            # site leaves, because this site may have rows of the first tick.
             is_one_batch = absent <= then and self.unreachable.isdisjoint(then - absent)
             if further >= following and is_one_batch:
                 return progress, further
             if further >= following or further < 0:
-                break  # a wait changes nothing
+                break  # waiting would change nothing
             left = deadline - time.monotonic()
             if left <= 0:
                 break
@@ -154,7 +156,7 @@ class SiteWatcher:
         return frozenset(site for site, one in self._listeners.items() if one.is_unreachable)
 
     def _note_orphans(self, progress: Mapping[str, SiteProgress]) -> None:
-        """Note, once for each order, the sites whose partial fragments have lost their workers."""
+        """Note, once for each order, the sites whose partial fragments are orphaned."""
         lease = self._options.lease
         for site, number in ({} if lease is None else lease.orphaned_sites).items():
             # Before the first answer of a site, the position of its last panes is unknown.

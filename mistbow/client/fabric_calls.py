@@ -7,9 +7,10 @@ from mistbow.client.transport import Call, json_of, no_answer, send_json
 from mistbow.fabric import Enabler, Fabric, Worker
 
 _ANNOUNCEMENT_S = 3.0
-"""The time (s) of an agent for its answer to an announcement.
+"""The time (s) within which an agent must answer an announcement.
 
-If a connection is dead, the next announcement must be in time: a silent service is lost soon.
+If the connection is dead, the next announcement must still arrive before the service is considered
+dead.
 """
 
 

@@ -63,8 +63,8 @@ class Call(Generic[T]):
     ``repeatable``: whether the request is idempotent, so that a retry is safe. ``local``: whether
     the service that receives the request always answers, instead of another site's agent.
     ``wait_s``: the time (s) for which the request asks the service to wait before it answers.
-    ``answer_s``: the time (s) that the service has besides for each part of its answer; None: the
-    usual time.
+    ``answer_s``: the time (s), in addition to ``wait_s``, in which each part of the answer must
+    arrive; None: the usual time.
     """
 
     method: str
@@ -230,8 +230,8 @@ def _answer_s(call: Call[Any]) -> float:
 
 
 def _time_of(url: str, call: Call[Any], request: httpx.Request) -> AnswerTime:
-    # Twice the time of an answer: before, the request may wait for a connection. _PROOF_S twice: a
-    # service of an earlier version refuses the identity, and takes the token.
+    # Twice the time of an answer, because the request may first wait for a connection. Twice
+    # _PROOF_S, because a service of an earlier version refuses the identity, and accepts the token.
     answer_s = _answer_s(call)
     seconds = _CONNECT_S + 2 * _PROOF_S + 2 * answer_s + call.wait_s
     return AnswerTime(url, seconds, answer_s, size=len(request.content))

@@ -68,7 +68,7 @@ class HostCollector:
         self._node = node
         self._usage = usage or MachineUsage()
         self._rates = Rates()
-        # The first call covers no time; its result is of no use.
+        # The first call covers no time, so its result is useless.
         psutil.cpu_percent(percpu=True)
 
     def collect(self, now_ms: int) -> Iterator[Point]:

@@ -23,7 +23,7 @@ class MemoryUsage:
 
 
 class Usage(Protocol):
-    """The use of CPU and memory by that which an agent measures."""
+    """The use of CPU and memory that an agent measures: of the machine, or of a container."""
 
     def cpu_percent(self) -> float | None:
         """Return the share (%) of the CPU in use since the last call; None: unknown."""
@@ -38,7 +38,7 @@ class MachineUsage:
     """The use of the machine, as psutil reads it."""
 
     def __init__(self) -> None:
-        psutil.cpu_percent()  # The first call covers no time; its result is of no use.
+        psutil.cpu_percent()  # The first call covers no time, so its result is useless.
 
     def cpu_percent(self) -> float | None:
         """Return the share (%) of all cores in use since the last call."""
@@ -53,10 +53,10 @@ class MachineUsage:
 class ContainerUsage:
     """The use of the control group of this process, in relation to its limits.
 
-    The group is that with the least limit, among the group of this process and all groups above;
-    without a limit, it is the group of this process, in relation to the machine. What no control
-    group measures is that of the machine. ``root``: the folder of all control groups. ``clock``:
-    seconds that only increase.
+    The group is the one with the lowest limit among the group of this process and the groups above
+    it. If none has a limit, it is the group of this process, in relation to the machine. Figures
+    that no control group measures are those of the machine. ``root``: the folder of all control
+    groups. ``clock``: seconds that only increase.
     """
 
     def __init__(self, root: Path = ROOT, clock: Callable[[], float] = time.monotonic) -> None:
@@ -68,7 +68,7 @@ class ContainerUsage:
     def cpu_percent(self) -> float | None:
         """Return the share (%) of the CPU in use since the last call.
 
-        None at the first call after another group has become the one with the least limit.
+        None at the first call after another group has become the one with the lowest limit.
         """
         (last_at, last), (now, group) = self._last, (self._clock(), self._cpu_group())
         self._last = (now, group)

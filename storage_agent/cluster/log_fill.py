@@ -24,8 +24,8 @@ from storage_agent.streams.segments import Segment, encode_segment
 
 _DIGITS = re.compile(r"\d{20}")
 _MAX_SERIES_BYTES = 2**20
-"""The size (bytes) of metadata that one segment exceeds only by its last series, or by that of its
-own rows.
+"""The size (bytes) of the metadata of series in one segment. Only the last of these series, or the
+series of the segment's own rows, may exceed it.
 """
 
 
@@ -40,7 +40,7 @@ class RepairResult:
 class LogFill:
     """Fills the gaps of a log from its head up to the position ``goal``.
 
-    ``series``: metadata of the series to which the rows may belong: it is stored with the rows.
+    ``series``: the metadata, stored with the rows, of the series to which the rows may belong.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class LogFill:
                 f"the stream {self._log.name} was filled from {begin} up to {self._log.head} only",
                 hint="Repeat the repair once Ignite answers.",
             )
-        # The metadata that is left takes positions after the goal, as claims do.
+        # The remaining metadata takes positions after the goal, as claims do.
         while self._series:
             await self._append(build_claim(self._context()))
         return self._result
@@ -113,7 +113,7 @@ class LogFill:
             except TooLargeError:
                 if rows.num_rows == 1:
                     raise
-                # Otherwise the words of the other rows stay in the segment.
+                # Otherwise, the segment would contain the words of the other rows.
                 rows = without_unused_words(rows.slice(0, rows.num_rows // 2))
             else:
                 self._result.missing += rows.num_rows
@@ -136,7 +136,7 @@ class LogFill:
         await self._log.catch_up()
 
     def _select_series(self, rows: pa.RecordBatch) -> dict[Series, Metadata]:
-        """Return the metadata to store with rows: that of their series, and more up to a limit."""
+        """Return the metadata to store with rows: of their series, then of others up to a limit."""
         if not self._series:
             return {}
         names = zip(as_list(rows["metric"]), as_list(rows["entity"]), strict=True)

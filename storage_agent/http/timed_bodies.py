@@ -104,7 +104,7 @@ def _times(body: msgspec.Struct) -> list[float]:
             times += map(_time_of(cast(Hashable, type(items[0]))), items)
     for name in bounds:
         times.append(getattr(body, name))
-    if None not in times:  # of many points, each has a time
+    if None not in times:  # usual for many points: each has a time
         return cast("list[float]", times)
     return [time for time in times if time is not None]
 

@@ -156,7 +156,8 @@ class FactJournal:
             try:
                 await self._stream.writer.append(rows, epoch=self._epoch)
             except TooLargeError as error:
-                # It must not prevent that others are stored. A batch of several is smaller.
+                # This fact is alone, since a batch of several is never too large. It must not
+                # prevent others from being stored.
                 refused = error
                 self._reject(changes, error)
             else:

@@ -17,7 +17,7 @@ from storage_agent.promql.parse import parse, parse_duration_ms, selector_of
 _MAX_PARAMETERS = 1000
 
 _MAX_FORM_BYTES = 2**20
-"""The maximum size of a form: so many parameters of 1 KiB."""
+"""The maximum size (bytes) of a form: enough for 1,000 parameters of 1 KiB."""
 
 
 class Parameters:

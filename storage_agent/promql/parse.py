@@ -61,7 +61,7 @@ class SampleRange:
 
 def parse(text: str) -> syntax.Expr:
     """Return the syntax tree of a query; raises ``PromqlError`` if ``text`` is no valid query."""
-    # The length first: the expressions below pass over the whole text.
+    # Check the length first, since the regular expressions below read the whole text.
     bare = _STRINGS_AND_COMMENTS.sub(" ", text) if len(text) <= _MAX_LENGTH else None
     if bare is None or len(_OPERATOR.findall(bare)) > _MAX_OPERATORS:
         raise bad_data(

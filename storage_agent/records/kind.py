@@ -38,12 +38,12 @@ _MAX_ANSWER_VALUES = 1_000_000
 _MAX_ANSWER_BYTES = 64 * 2**20
 
 _SLICE = 100
-"""The number of keys that a recheck corrects between two looks at the clock."""
+"""The number of keys that a recheck corrects before it may pause for other tasks."""
 
 _MAX_SLICED = 3
-"""The number of times that a recheck lets other tasks run between its keys.
+"""The number of passes of a recheck in which other tasks may run between its keys.
 
-They may put records of the same keys again and again.
+Otherwise, tasks that put records of the same keys repeatedly would prevent its end.
 """
 
 _VAL = attrgetter("val")
@@ -201,12 +201,13 @@ class RecordKind:
     async def _resolve(self, log: StreamLog, keys: set[str], *, whole: bool) -> set[str]:
         """Read the latest records of keys from the stream; return the keys to read again.
 
-        A record of these keys was put before it was their turn. It may be earlier than the record
-        in memory, and so was not applied. ``whole``: no other task may run between the keys.
+        Records of these keys were put before the keys were corrected. Such a record may be earlier
+        than the record in memory, and so was not applied. ``whole``: no other task may run between
+        the keys.
         """
         found = LatestRecords()
         await _replay(log, found, pa.array(list(keys), pa.string()))
-        # The records that are in the stream up to now were found.
+        # All records that the stream contains now were found.
         self._touched = set()
         slices = Slices()
         for some in _parts(keys, _SLICE):

@@ -131,7 +131,7 @@ class LatestRecords:
             if self._keys is not None:
                 await self._keys.merge()
                 return
-            # The keys that change meanwhile are set in it.
+            # The new object also receives the keys that change meanwhile.
             keys = self._keys = SortedEntries([], str)
             try:
                 keys.entries = await self.read(len(self), lambda records: sorted(records._records))
@@ -172,7 +172,7 @@ class LatestRecords:
         """
         for key in keys:
             record = found.get(key)
-            found._records.pop(key, None)  # so that not all are freed at once
+            found._records.pop(key, None)  # so that the records are not freed all at once
             if record is not None:
                 self._set(key, record)
             elif (removed := self._records.pop(key, None)) is not None:
@@ -200,7 +200,7 @@ class LatestRecords:
             of_schema = (item for item in records._records.items() if item[1].schema == schema)
             return sort_terms((key, extract_term(record.val, field)) for key, record in of_schema)
 
-        # The records that change meanwhile are set in it.
+        # The new index also receives the records that change meanwhile.
         index = self._indexes[schema, field] = FieldIndex()
         try:
             index.fill(await self.read(len(self), build))

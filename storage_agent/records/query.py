@@ -64,7 +64,7 @@ class RecordQuery:
         indexes = await self._indexes(latest)
         counts = [index.count(each) for index, each in zip(indexes, self.indexed, strict=True)]
         async with latest.turn(sum(counts) if counts else len(latest)):
-            # After the wait for the turn, since records may have changed.
+            # After the wait for its turn, since records may have changed meanwhile.
             found = await self._find(latest)
             return await latest.read(
                 _count(found, latest),

@@ -18,13 +18,13 @@ MAX_CHANGES = 100
 
 
 class SortedEntries(Generic[E]):
-    """A sorted list of entries, and the later changes of entries; each entry has another key.
+    """A sorted list of entries, and the later changes of entries; the keys of all entries differ.
 
     ``entries``: sorted. ``key_of``: returns the key of an entry.
     """
 
     def __init__(self, entries: list[E], key_of: Callable[[E], str]) -> None:
-        # Replaced, but never changed: threads read it, and copies share it.
+        # The list is replaced, but never changed: threads read it, and copies share it.
         self.entries = entries
         self._key_of = key_of
         self._changes: dict[str, E | None] = {}
@@ -50,7 +50,7 @@ class SortedEntries(Generic[E]):
             return
         merged = self._changes.copy()
         self.entries = await asyncio.to_thread(self._merge, self.entries, merged)
-        # The later ones remain.
+        # Changes that were made during the merge remain.
         self._changes = {
             key: entry
             for key, entry in self._changes.items()

@@ -26,7 +26,7 @@ def as_list(column: pa.Array) -> list[Any]:
             words = column.dictionary.to_numpy(zero_copy_only=False)
             found: list[Any] = words[column.indices.to_numpy()].tolist()
             return found
-        # Of few rows: only their words are converted.
+        # There are fewer rows than words, so only the words of the rows are converted.
         column = column.dictionary_decode()
     values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
     return values

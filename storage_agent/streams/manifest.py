@@ -203,7 +203,8 @@ class ManifestCell:
                 if changed != self._cell.text and not await self._cell.swap(changed):
                     await self.load()
                     continue
-                # Not decoded again: the same objects as before are compared by their identity.
+                # Not decoded from the text: unchanged tombstones remain the same objects, so a
+                # comparison with the former ones is fast.
                 self.current = new
                 return new
 

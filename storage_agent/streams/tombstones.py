@@ -48,7 +48,7 @@ class Tombstones:
         self._keyed: dict[tuple[str, ...], dict[tuple[str, ...], tuple[int, ...]]] = {}
         for at, each in enumerate(self.all):
             if each.keys:
-                # Without a step of Python for each of many keys.
+                # There may be many keys: no statement of Python runs for each of them.
                 known = self._keyed.setdefault(each.columns, {})
                 again = {key: (*known[key], at) for key in known.keys() & each.keys}
                 known |= dict.fromkeys(each.keys, (at,))
@@ -224,7 +224,7 @@ def _times(rows: pa.RecordBatch) -> Int64s:
 def _encode(column: pa.Array) -> tuple[npt.NDArray[np.intp], list[str | None]]:
     """Dictionary-encode a column: return the code of each row, and the dictionary."""
     if isinstance(column, pa.DictionaryArray) and len(column.dictionary) > len(column):
-        # That of a slice, or of a block of an earlier version, has many words of other rows.
+        # The dictionary of a slice, or of an earlier version's block, has words of other rows.
         column = column.dictionary_decode()
     if not isinstance(column, pa.DictionaryArray):
         column = pc.dictionary_encode(column, null_encoding="encode")

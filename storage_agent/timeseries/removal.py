@@ -103,8 +103,8 @@ class PointRemover:
         return self._take_removed()
 
     async def _prepare(self, select: SelectSeries) -> _PreparedDeletion:
-        # Before the selection, so that changes during this work are noticed. The counts in the
-        # catalogue may change meanwhile too; then the keys are not used.
+        # Read the revision before the selection: if series or their metadata change during this
+        # work, the keys are not used.
         revision = self._catalogue.revision
         selected = await select()
         key_sets = await in_own_thread_if_many(

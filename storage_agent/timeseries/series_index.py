@@ -46,8 +46,8 @@ class SeriesIndex:
 
     The number of a removed series is given to a later series. ``version``: for each series, the
     number of the last change of its latest value; 0: the series has no latest value. ``changes``:
-    the number of all changes. ``revision``: the number of changes of series and descriptions, so
-    without changes of latest values.
+    the number of all changes. ``revision``: the number of changes of series and descriptions; those
+    of latest values do not count.
     """
 
     def __init__(self) -> None:

@@ -397,7 +397,7 @@ class Follower:
                 replica.state = WAITING
 
     async def _add(self, replica: Replica, chunk: Chunk) -> None:
-        """Store a chunk; log the first of several errors because of its size, and raise each."""
+        """Store a chunk; raise each ``TooLargeError``, but log only the first of a streak."""
         key = replica.source, replica.copy.id
         try:
             await replica.add(chunk)
