@@ -9,7 +9,13 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from mistbow.auth.rules import requires
 from mistbow.clock import Clock
-from mistbow.errors import ConflictError, InvalidRequestError, StorageFullError, UnsupportedError
+from mistbow.errors import (
+    ConflictError,
+    InvalidRequestError,
+    ReusedKeyError,
+    StorageFullError,
+    UnsupportedError,
+)
 from mistbow.http.limits import count_body
 from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
@@ -128,7 +134,7 @@ def _add_line_protocol(
 
     # Influx's other parameters (a database, an organisation and so on) are ignored.
     @requires("ingest", by_entity=True)
-    @raises(ConflictError, StorageFullError, UnsupportedError)
+    @raises(ConflictError, ReusedKeyError, StorageFullError, UnsupportedError)
     async def write(
         request: Request,
         precision: Annotated[str | None, Query(description="unit of times; ns if absent")] = None,
