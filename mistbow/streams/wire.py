@@ -172,7 +172,7 @@ class ChunkDecoder:
 
     The stream may come from another site, whose machine may have been stolen. So a message that
     would use up the memory, or that refers to bytes outside of itself, is an error. ``max_bytes``:
-    the maximum size of a message; None: that of messages of earlier versions. ``has_ended``:
+    the maximum size of a message; None: the largest size that earlier versions send. ``has_ended``:
     whether the end of the stream was received.
     """
 

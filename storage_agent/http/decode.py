@@ -73,7 +73,7 @@ def decode_fields(body: bytes) -> dict[str, Any] | None:
 
 
 def has_too_many_values(body: bytes) -> bool:
-    """Return whether a JSON body may have so many values that decoding them takes too long."""
+    """Return whether a JSON body may have more values than can be decoded in a short time."""
     objects = body.count(b"{") + body.count(b"[")
     return objects > _MAX_OBJECTS or body.count(b",") > _MAX_VALUES
 

@@ -47,7 +47,7 @@ def sites_of(config: Config) -> dict[str, Config]:
 
 @contextmanager
 def agents(trust: FogTrust, home: Path, *sites: str) -> Iterator[dict[str, str]]:
-    """Serve the agents of some sites, the first of which is the core: site -> host and port."""
+    """Serve the agents of several sites; the first site is the core. Yield site -> host:port."""
     found = {
         site: f"127.0.0.1:{port}" for site, port in zip(sites, free_ports(len(sites)), strict=True)
     }

@@ -1,10 +1,12 @@
 """The fixtures of the tests of runners."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from analytics_worker.lifecycle import query_stops, runner, runner_state
+from tests.analytics_worker.lifecycle.runner_scene import RunnerScene, running_scene
 
 
 @pytest.fixture
@@ -18,3 +20,9 @@ def brief_pauses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(runner, "_OUTDATED_PATIENCE_S", 0.2)
     monkeypatch.setattr(query_stops, "_STOP_PAUSE_S", 0.1)
     monkeypatch.setattr(query_stops, "_LAST_STOP_PAUSES_S", (0.01, 0.03, 0.1))
+
+
+@pytest.fixture
+def scene() -> Iterator[RunnerScene]:
+    with running_scene() as scene:
+        yield scene

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import msgspec
+
 from analytics.plan.fragments import Fragment, Partial
 from analytics_worker.evaluate.operator_failures import OperatorFailure
 from analytics_worker.lifecycle.runner import FragmentRunner
@@ -20,6 +22,7 @@ from tests.analytics_worker.lifecycle.fragments import partial
 from tests.support.conditions import eventually
 
 FIRST = partial("f")
+SECOND = msgspec.structs.replace(FIRST, lookback_ms=9000)
 
 
 @dataclass

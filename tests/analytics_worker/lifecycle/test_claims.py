@@ -1,29 +1,18 @@
 """The claims of streams by the queries of a runner."""
 
-from collections.abc import Iterator
-
-import msgspec
 import pytest
 
 from analytics_worker.lifecycle.runner_state import RunnerState
 from analytics_worker.streaming_library import QueryFailure
 from tests.analytics_worker.lifecycle.runner_scene import (
-    FIRST,
+    SECOND,
     RunnerScene,
     run_first_query,
     running_scene,
 )
 from tests.support.conditions import eventually
 
-SECOND = msgspec.structs.replace(FIRST, lookback_ms=9000)
-
 pytestmark = pytest.mark.usefixtures("brief_pauses")
-
-
-@pytest.fixture
-def scene() -> Iterator[RunnerScene]:
-    with running_scene() as scene:
-        yield scene
 
 
 def test_query_that_finds_results_claims_the_target_when_it_has_caught_up() -> None:

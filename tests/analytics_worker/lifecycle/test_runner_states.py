@@ -1,7 +1,6 @@
 """The states of a runner, with a streaming library and a storage agent in memory."""
 
 import time
-from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -19,23 +18,17 @@ from analytics_worker.streaming_library import QueryFailure
 from mistbow.clock import system_clock
 from tests.analytics_worker.lifecycle.runner_scene import (
     FIRST,
+    SECOND,
     RunnerScene,
     run_first_query,
     running_scene,
 )
 from tests.support.conditions import eventually
 
-SECOND = msgspec.structs.replace(FIRST, lookback_ms=9000)
 THIRD = msgspec.structs.replace(FIRST, lookback_ms=7000)
 
 
 pytestmark = pytest.mark.usefixtures("brief_pauses")
-
-
-@pytest.fixture
-def scene() -> Iterator[RunnerScene]:
-    with running_scene() as scene:
-        yield scene
 
 
 def test_new_version_waits_for_memory_beside_the_running_version() -> None:
