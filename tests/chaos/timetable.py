@@ -14,10 +14,11 @@ MAX_LASTING = 2
 CALM_S = 5.0
 """The minimum time (s) from the end of a lasting fault to the next one at the same site."""
 
-ALONE_S = (20.0, 12.0)
+ALONE_S = (45.0, 12.0)
 """The time (s) before and after a fault ``alone`` in which no other fault begins or lasts.
 
-Until then, two cores have started what earlier faults ended, also a worker with Spark.
+Within the time before it, two cores have started again what earlier faults ended, also a worker
+with Spark and its fragments.
 """
 
 
