@@ -86,7 +86,9 @@ class SourceChanges:
                 self._append(merge, (until, site, Left()), (until, site, Forgotten()))
             elif gap.until is None:
                 if presence.removed_after(site) != gap.after:
-                    # The first row counts only if the site joins at this moment.
+                    # Record a removal at the start of the gap, and open the gap again. The first
+                    # row has an effect only if a query has let the site join since the presence
+                    # was read. Then no gap is open, and the second row alone would do nothing.
                     removed = (gap.after, site, Left()), (gap.after, site, Forgotten())
                     self._append(merge, *removed, (gap.after, site, Left(gap.named_after)))
             elif not gap.is_removed:
