@@ -70,9 +70,15 @@ def test_hints_of_make_up_export_the_addresses_that_the_commands_of_the_operator
     assert "  .venv/bin/mistbow fabric status" in lines
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_each_node_with_storage_has_a_monitoring_agent(name: str) -> None:
-    assert "monitor" in SERVICES[name]["command"][-1]
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_each_node_with_services_has_a_monitoring_agent_and_a_name(file: Path) -> None:
+    services = yaml.safe_load(file.read_text())["services"]
+    nodes = {name: each for name, each in services.items() if each["command"][0] != "city"}
+    assert len(nodes) == len(services) - (file.stem != "factory")
+    for name, node in nodes.items():
+        assert node["command"][1] == "--services", name
+        assert "monitor" in node["command"][2].split(","), name
+        assert node["environment"]["MISTBOW_NODE"], name
 
 
 def test_compose_publishes_enabler_and_agents_on_loopback() -> None:
@@ -160,8 +166,7 @@ def test_services_with_routes_have_health_check(name: str) -> None:
         assert "healthcheck" not in SERVICES[name]  # it serves nothing
         return
     ports = {"agent": "8300", "monitor": "8200", "worker": "8100", "enabler": "8000"}
-    command = SERVICES[name]["command"]
-    services = command[-1].split(",")
+    services = SERVICES[name]["command"][-1].split(",")
     expected = {ports[service] for service in services}
     test = SERVICES[name]["healthcheck"]["test"]
     assert set(test[test.index("/opt/mistbow/health.py") + 1 :]) == expected
@@ -180,8 +185,9 @@ def test_home_in_memory_has_space_for_all_log_files(name: str) -> None:
     if name == "buses" or home is None:
         return  # the generator writes no log files
     [size] = re.findall(r"size=(\d+[km])", home)
-    # The enabler has little besides its logs, such as its lock.
-    assert memory_bytes(size.upper()) > 1.25 * MAX_LOG_BYTES
+    services = SERVICES[name]["command"][-1].split(",")
+    # The enabler has little besides the logs of its services, such as its lock.
+    assert memory_bytes(size.upper()) > 1.25 * MAX_LOG_BYTES * len(services)
 
 
 @each_service
@@ -208,6 +214,8 @@ def test_only_the_cloud_has_rights_at_other_sites() -> None:
     assert {name: each.site for name, each in found.items() if each and each.reach} == {
         "storage-cloud": "cloud", "worker-cloud": "cloud", "enabler": "cloud"
     }  # fmt: skip
+    monitored = [each for each in found.values() if each and "monitor" in each.identities]
+    assert [each.reach_of("monitor") for each in monitored] == [(), ()]
     assert found["edge"] == NodeTrust("edge-2", ("agent", "worker"))
     assert found["buses"] == NodeTrust("", sends_to=("edge-1", "edge-2", "edge-3"))
 

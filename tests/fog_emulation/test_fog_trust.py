@@ -67,6 +67,28 @@ def test_container_gets_its_own_identities_only(trust: FogTrust) -> None:
     assert trust.files(SENDER).keys() == {"edge-1.token", "edge-2.token"}
 
 
+def test_monitoring_agent_of_the_core_has_an_identity_of_its_own_site(trust: FogTrust) -> None:
+    own = {"monitor": ()}
+    nodes = [
+        NodeTrust("cloud", (kind, "monitor"), ("*",), kind_reach=own)
+        for kind in ("worker", "enabler")
+    ]
+    assert all(node.is_core for node in nodes)
+    assert not NodeTrust("cloud", ("monitor",), ("*",)).is_core
+    given = [trust.files(node) for node in nodes]
+    assert credential(given[0]["monitor.identity"]) == ("monitor", "cloud", ())
+    # Two containers share no secret.
+    assert given[0]["monitor.identity"] != given[1]["monitor.identity"]
+    assert trust.token_file("cloud", "admin").exists()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_no_two_services_of_a_file_share_an_identity(file: Path) -> None:
+    nodes = [node_trust(each.labels, 1) for each in load_services(file).values()]
+    names = [node.name_of(kind) for node in nodes if node for kind in node.identities]
+    assert len(set(names)) == len(names)
+
+
 def test_tokens_open_one_site_and_admin_the_core_only(trust: FogTrust, tmp_path: Path) -> None:
     scopes = {}
     given = {site: trust.files(node) for site, node in (("cloud", CORE), ("edge-1", EDGE))}
