@@ -344,14 +344,17 @@ def test_replicas_of_compose_file_are_those_that_config_reports() -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_config_of_compose_has_the_requested_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_of_compose_has_the_requested_replicas_and_buses_know_how_many_edges_exist(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     try:
         tool = compose.find_tool()
     except MistbowError:
         pytest.skip("compose is not installed")
-    monkeypatch.setenv("MISTBOW_EDGES", "5")
-    found = requested_replicas(compose.config(tool))
-    assert found == {**dict.fromkeys(SERVICES, 1), **AGENTS, "edge": 5}
+    monkeypatch.setenv("MISTBOW_EDGES", "2")
+    found = compose.config(tool)
+    assert requested_replicas(found) == {**dict.fromkeys(SERVICES, 1), **AGENTS, "edge": 2}
+    assert str(found["services"]["buses"]["environment"]["MISTBOW_CITY_AGENTS"]) == "2"
 
 
 def test_compose_removes_the_replicas_with_the_greatest_numbers() -> None:

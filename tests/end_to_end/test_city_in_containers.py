@@ -52,7 +52,7 @@ OWN_SECRETS = {
     "region-1": {"agent-region-1.identity"},
     "edge-1": {"agent-edge-1.identity", "worker-edge-1.identity"},
     "edge-2": {"agent-edge-2.identity", "worker-edge-2.identity"},
-    "buses-1": {"edge-1-sender.token", "edge-2-sender.token"},
+    "buses-1": {f"edge-{number}-sender.token" for number in (1, 2, 3)},
 }
 """Container -> the secrets that it has."""
 
