@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from deploy import compose, image
+from deploy.certificates import hosts_of
 from deploy.entrypoint import fill
 from deploy.replicas import (
     check_edges,
@@ -23,6 +24,7 @@ from fog_emulation.units import memory_bytes
 from mistbow.errors import ConflictError, InvalidRequestError, MistbowError
 from mistbow.telemetry import MAX_LOG_BYTES
 from storage_agent.settings import AgentSettings
+from tests.deployment.monitoring_files import documented, sites_of
 from tests.fog_emulation.cities import FILES
 
 FILE = image.ROOT / "docker-compose.yml"
@@ -30,6 +32,8 @@ WRITTEN: dict[str, Any] = yaml.safe_load(FILE.read_text())
 SERVICES: dict[str, dict[str, Any]] = WRITTEN["services"]
 AGENTS = {"storage-cloud": 1, "region": 2, "edge": 3}
 """Service with storage -> the number of its replicas."""
+
+PORTS = {"agent": "8300", "monitor": "8200", "worker": "8100", "enabler": "8000"}
 
 each_service = pytest.mark.parametrize("name", SERVICES)
 
@@ -165,9 +169,8 @@ def test_services_with_routes_have_health_check(name: str) -> None:
     if name == "buses":
         assert "healthcheck" not in SERVICES[name]  # it serves nothing
         return
-    ports = {"agent": "8300", "monitor": "8200", "worker": "8100", "enabler": "8000"}
     services = SERVICES[name]["command"][-1].split(",")
-    expected = {ports[service] for service in services}
+    expected = {PORTS[service] for service in services}
     test = SERVICES[name]["healthcheck"]["test"]
     assert set(test[test.index("/opt/mistbow/health.py") + 1 :]) == expected
 
@@ -237,6 +240,50 @@ def test_container_has_no_privileges(name: str) -> None:
     assert service["cap_drop"] == ["ALL"]
     assert "no-new-privileges:true" in service["security_opt"]
     assert not service.keys() & {"privileged", "cap_add", "network_mode", "pid", "user", "devices"}
+
+
+@dataclass(frozen=True)
+class NamedContainer:
+    """A container of `make up` with its names, as Docker's API describes it."""
+
+    name: str
+    attrs: dict[str, Any]
+
+
+def _scraped(name: str, replica: int) -> tuple[str, set[str]]:
+    """Return the site of a replica, and its endpoints at the name that Prometheus uses.
+
+    The name is resolved in the network ``internet``, and is in the certificate of the container.
+    """
+    service = SERVICES[name]
+    networks = {
+        f"mistbow_{network}": {"Aliases": [*(settings or {}).get("aliases", ()), name]}
+        for network, settings in service["networks"].items()
+    }
+    container = NamedContainer(
+        f"mistbow-{name}-{replica}", {"NetworkSettings": {"Networks": networks}}
+    )
+    aliases = networks["mistbow_internet"]["Aliases"]
+    host = next((each for each in aliases if each.endswith(".internet")), container.name)
+    assert host in hosts_of(container)
+    ports = (PORTS[kind] for kind in service["command"][-1].split(","))
+    needed = node_trust(service["labels"], replica)
+    assert needed is not None
+    return needed.site, {f"{host}:{port}" for port in ports}
+
+
+def test_documented_prometheus_scrapes_all_services_of_a_site_at_names_in_their_certificates() -> (
+    None
+):
+    jobs = sites_of(documented("operations.md"))
+    nodes = [(name, number) for name in SERVICES for number in range(1, _replicas(name) + 1)]
+    expected: dict[str, set[str]] = {}
+    for node in nodes:
+        if node[0] != "buses":
+            site, endpoints = _scraped(*node)
+            expected.setdefault(site, set()).update(endpoints)
+    found = {site: {*job["static_configs"][0]["targets"]} for site, job in jobs.items()}
+    assert found == {site: expected[site] for site in ("cloud", "edge-1")}
 
 
 def test_network_of_the_cloud_has_only_its_members() -> None:
