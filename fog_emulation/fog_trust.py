@@ -177,14 +177,16 @@ class FogTrust:
     def _identity(self, kind: str, node: NodeTrust) -> Path:
         if not self._keys.exists:
             self._keys.create()
-        name = node.name_of(kind)
+        name, reach = node.name_of(kind), node.reach_of(kind)
         if self._keys.is_revoked(name):
+            reaches = "".join(f" --reach '{each}'" for each in reach)
             raise ConflictError(
                 f"the identity {name} is revoked",
-                hint=f"Remove its container. To trust it again: mistbow identity issue {name} "
-                f"--folder {self._keys.folder} …",
+                hint="Remove the stolen service. To trust its replacement: mistbow identity "
+                f"issue {name} --kind {kind} --site {node.site}{reaches} "
+                f"--folder {self._keys.folder}",
             )
-        found, reach = self._keys.all().get(name), node.reach_of(kind)
+        found = self._keys.all().get(name)
         if (
             isinstance(found, Credential)
             and (found.kind, found.site, set(found.reach)) == (kind, node.site, set(reach))

@@ -74,6 +74,14 @@ def test_hints_of_make_up_export_the_addresses_that_the_commands_of_the_operator
     assert "  .venv/bin/mistbow fabric status" in lines
 
 
+def test_hints_of_make_up_send_the_point_to_the_first_edge_that_exists() -> None:
+    agents = {"edge-10": "http://h:3", "edge-2": "http://h:2", "storage-cloud-1": "http://h:1"}
+    hints = compose.where_to_look("a-deployment", agents, tls=False)
+    assert "Send a point to edge-2," in hints
+    assert "tokens/edge-2-sender.token" in hints
+    assert " http://h:2/put " in hints
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_each_node_with_services_has_a_monitoring_agent_and_a_name(file: Path) -> None:
     services = yaml.safe_load(file.read_text())["services"]
