@@ -124,7 +124,7 @@ def secrets(
         try:
             files = trust.files(NodeTrust(site, (kind,), reach, prefix=f"{name}-"))
         except ConflictError as error:  # its identity is revoked; the others must learn this
-            report(f"{whole} is left out: {error.message}")
+            report(f"{whole} is left out: {error.message}. {error.hint}")
             continue
         if has_authority:
             hosts = _hosts(f"{name}-enabler" if kind == "enabler" else whole, kind, namespace)

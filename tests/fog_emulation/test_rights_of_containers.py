@@ -19,6 +19,8 @@ from fog_emulation.fog_trust import TOKENS, FogTrust, NodeTrust, node_trust
 from fog_emulation.services import load_services
 from mistbow.auth.callers import SERVICES_ONLY
 from mistbow.auth.identity import IdentityFile
+from monitoring_agent.main import create_app as monitor
+from monitoring_agent.settings import MonitorSettings
 from storage_agent.main import create_app as agent
 from storage_agent.settings import AgentSettings
 from tests.fog_emulation.cities import FILES
@@ -82,6 +84,8 @@ def app_of(kind: str, container: Container, url: str) -> FastAPI:
             return agent(AgentSettings.model_validate(given))
         case "worker":
             return worker(WorkerSettings.model_validate(given))
+        case "monitor":
+            return monitor(MonitorSettings.model_validate(given))
     return enabler(EnablerSettings.model_validate(given))
 
 

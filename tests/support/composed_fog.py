@@ -32,8 +32,8 @@ from tests.support.port_scan import listening_ports, open_endpoints, udp_ports
 START_S = 300
 OWN_SECRETS = {
     "storage-cloud": {"agent-cloud.identity"},
-    "worker-cloud": {"worker-cloud.identity"},
-    "enabler": {"enabler-cloud.identity"},
+    "worker-cloud": {"worker-cloud.identity", "monitor-worker-cloud.identity"},
+    "enabler": {"enabler-cloud.identity", "monitor-enabler-cloud.identity"},
     "region": {"agent-region-1.identity"},
     "edge": {"agent-edge-1.identity", "worker-edge-1.identity"},
     "buses": {f"edge-{number}-sender.token" for number in (1, 2, 3)},
