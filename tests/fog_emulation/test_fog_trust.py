@@ -7,7 +7,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
+from command_line.app import app as command
 from fog_emulation import fog_trust
 from fog_emulation.fog_trust import (
     FogTrust,
@@ -118,6 +120,32 @@ def test_revoked_identity_is_not_issued_again(trust: FogTrust, tmp_path: Path) -
     # The operator trusts it again.
     keys.issue("agent-edge-1", "agent", "edge-1", utc_now() + timedelta(days=90))
     assert credential(trust.files(EDGE)["agent.identity"])[0] == "agent"
+
+
+def test_revoked_tokens_are_replaced_and_the_others_stay(trust: FogTrust, tmp_path: Path) -> None:
+    roles = ("admin", "reader", "sender")
+    senders = NodeTrust("", sends_to=("cloud",))
+    file = tmp_path / "tokens.json"
+    file.write_bytes(trust.files(CORE)["tokens.json"])
+    assert trust.files(senders)["cloud.token"].decode().strip() == trust.token("cloud", "sender")
+    before = {role: trust.token("cloud", role) for role in roles}
+    # As of a service that runs on.
+    keyring = Keyring("", file)
+    assert all(keyring.find(token.encode()) for token in before.values())
+
+    for role in ("admin", "sender"):
+        revoke = ["token", "revoke", role, "--file", str(trust.folder / "tokens" / "cloud.json")]
+        assert CliRunner().invoke(command, revoke).exit_code == 0
+    # Of the containers, a sender may be the first to receive its files again.
+    sent = trust.files(senders)["cloud.token"].decode().strip()
+    file.write_bytes(trust.files(CORE)["tokens.json"])
+    after = {role: trust.token("cloud", role) for role in roles}
+    assert {role for role in roles if after[role] != before[role]} == {"admin", "sender"}
+    assert sent == after["sender"]
+    scopes = [caller.scopes for token in after.values() if (caller := keyring.find(token.encode()))]
+    assert scopes == [{"admin"}, {"read"}, {"ingest"}]
+    assert not keyring.find(before["admin"].encode())
+    assert not keyring.find(before["sender"].encode())
 
 
 def test_folder_of_the_operator_is_private(trust: FogTrust) -> None:
