@@ -4,6 +4,7 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
@@ -13,11 +14,16 @@ from tests.support.traffic import Traffic
 
 
 class Sender:
-    """Sends traffic from a thread; each point of ``acknowledged`` must be stored exactly once."""
+    """Sends traffic from a thread; each point of ``acknowledged`` must be stored exactly once.
 
-    def __init__(self, url: str, traffic: Traffic, token: str | None = None) -> None:
+    ``ca``: the authorities of the agent's certificate, if it has one.
+    """
+
+    def __init__(
+        self, url: str, traffic: Traffic, token: str | None = None, ca: Path | None = None
+    ) -> None:
         self.acknowledged: list[Point] = []
-        self._agent = AgentClient(url, token=token)
+        self._agent = AgentClient(url, token=token, ca=ca)
         self._traffic = traffic
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._send, daemon=True)
