@@ -158,18 +158,30 @@ def test_replacement_is_trusted_after_the_command_in_the_error(
     assert credential(after) == credential(before)
 
 
-def test_revoked_token_is_replaced_and_the_others_stay(trust: FogTrust) -> None:
-    trust.files(SENDER)
-    before = {role: trust.token("edge-1", role) for role in ("sender", "reader")}
-    file = str(trust.folder / "tokens" / "edge-1.json")
-    assert CliRunner().invoke(app, ["token", "revoke", "sender", "--file", file]).exit_code == 0
-    of_sender, of_edge = trust.files(SENDER)["edge-1.token"], trust.files(EDGE)["tokens.json"]
-    assert trust.token("edge-1", "reader") == before["reader"]
-    assert of_sender.decode().strip() == trust.token("edge-1", "sender") != before["sender"]
-    (trust.folder / "given.json").write_bytes(of_edge)
-    keyring = Keyring("", trust.folder / "given.json")
-    assert keyring.find(before["sender"].encode()) is None
-    assert keyring.find(of_sender.strip()) is not None
+def test_revoked_tokens_are_replaced_and_the_others_stay(trust: FogTrust, tmp_path: Path) -> None:
+    roles = ("admin", "reader", "sender")
+    senders = NodeTrust("", sends_to=("cloud",))
+    file = tmp_path / "tokens.json"
+    file.write_bytes(trust.files(CORE)["tokens.json"])
+    assert trust.files(senders)["cloud.token"].decode().strip() == trust.token("cloud", "sender")
+    before = {role: trust.token("cloud", role) for role in roles}
+    # As of a service that runs on.
+    keyring = Keyring("", file)
+    assert all(keyring.find(token.encode()) for token in before.values())
+
+    for role in ("admin", "sender"):
+        revoke = ["token", "revoke", role, "--file", str(trust.folder / "tokens" / "cloud.json")]
+        assert CliRunner().invoke(app, revoke).exit_code == 0
+    # Of the containers, a sender may be the first to receive its files again.
+    sent = trust.files(senders)["cloud.token"].decode().strip()
+    file.write_bytes(trust.files(CORE)["tokens.json"])
+    after = {role: trust.token("cloud", role) for role in roles}
+    assert {role for role in roles if after[role] != before[role]} == {"admin", "sender"}
+    assert sent == after["sender"]
+    scopes = [caller.scopes for token in after.values() if (caller := keyring.find(token.encode()))]
+    assert scopes == [{"admin"}, {"read"}, {"ingest"}]
+    assert not keyring.find(before["admin"].encode())
+    assert not keyring.find(before["sender"].encode())
 
 
 def test_folder_of_the_operator_is_private(trust: FogTrust) -> None:
