@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from analytics.plan.expressions import Measure, Source
 from analytics.plan.fragments import Merge, StreamLocation
 from analytics.plan.nodes import Insight, Pane, Plan, Window
+from analytics_worker.late_data import late_panes
 from analytics_worker.late_data.last_gaps import read_last_gaps
 from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.start_slot import StartSlot
@@ -29,7 +30,7 @@ from analytics_worker.query_lease import QueryLease
 from analytics_worker.streaming_library import MergeStart, QueryFailure, StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.errors import UnavailableError
-from mistbow.streams.schemas import PANES
+from mistbow.streams.schemas import EVENTS, PANES
 from tests.analytics_worker.lifecycle.runner_scene import FakeLibrary, FakeQuery
 from tests.support.conditions import eventually
 
@@ -381,6 +382,33 @@ def test_results_lack_a_site_since_its_removal_although_it_left_a_query_that_did
         merge.runner.accept(both)
         merge.has_queries(5)
         assert gaps_of(agent, both)[-1] == (101_000, None)
+
+
+def test_checkpoint_of_decisions_is_stored_under_the_epoch_of_their_own_stream(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_panes, "_CHECKPOINT_STEP", 1)
+    both = merge_of("epochs", "a", "b")
+    stream = both.decisions.stream
+    agent.create_stream(stream, EVENTS)
+    for _ in range(3):  # an epoch that the target does not reach
+        agent.claim(stream)
+    with running(agent, both) as merge:
+        merge.take_over(1, 100_000)
+        assert agent.info(both.target.stream).epoch < agent.info(stream).epoch
+        merge.decide(SiteDecision(50_000, "b", Left()))
+        head = agent.info(stream).head
+
+        def is_stored() -> bool:
+            return bool(agent.info(stream).attributes.get("checkpoint", {}).get("next") == head)
+
+        eventually(is_stored, what="the checkpoint")
+        # A runner that another one has fenced stores no checkpoint.
+        epoch = agent.claim(stream).epoch
+        joined = row_of(SiteDecision(60_000, "b", Joined()))
+        agent.append(stream, joined, epoch=epoch)
+        merge.has_corrected()
+        assert is_stored()
 
 
 def test_late_panes_are_recorded_again_only_for_another_plan(
