@@ -48,8 +48,7 @@ later scan repeats these rows.
 _MAX_ROWS = 100_000
 """The greatest number of results that are corrected at once, so that they fit into memory."""
 
-POSITION_ATTRIBUTES = {Whole: "corrected", Merge: "decided"}
-"""The attributes of targets that contain the position before which late data is processed."""
+_POSITION_ATTRIBUTES = {Whole: "corrected", Merge: "decided"}
 
 
 class LateDataScanner(Protocol):
@@ -183,9 +182,7 @@ class Corrector:
         task = self._task
         if task is None or not isinstance(task.scanner, LatePaneScanner):
             return {}
-        sites = {location.data_site for location in task.fragment.sources}
-        gaps = task.scanner.presence.open_gaps()
-        return {gap.site: gap.after for gap in gaps if gap.site in sites}
+        return {gap.site: gap.after for gap in task.scanner.presence.open_gaps()}
 
     def begin(
         self,
@@ -206,7 +203,7 @@ class Corrector:
         """
         target = self._agent.at(fragment.target.site)
         attributes = target.info(fragment.target.stream).attributes
-        name = POSITION_ATTRIBUTES[type(fragment)]
+        name = _POSITION_ATTRIBUTES[type(fragment)]
         with self._storing:
             scanner: LateDataScanner
             if isinstance(fragment, Merge):
@@ -379,7 +376,7 @@ class Corrector:
             return
         target = task.fragment.target
         self._stored_position = position
-        attributes = {POSITION_ATTRIBUTES[type(task.fragment)]: position}
+        attributes = {_POSITION_ATTRIBUTES[type(task.fragment)]: position}
         self._agent.at(target.site).advance(target.stream, task.epoch, attributes=attributes)
 
     def _split_by_rows(
