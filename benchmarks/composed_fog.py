@@ -25,6 +25,7 @@ from grammar import ast, parse
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock, utc_now
 from mistbow.streams.wire import encode_rows
+from suite.child import RESTART
 from tests.support.memory_group import group_of
 from tests.support.printed_commands import run_printed_commands
 
@@ -193,8 +194,11 @@ def _cpu_ns(container: Any) -> int:
 
 
 def _kills(container: Any) -> int:
-    """Return how often a container restarted, and how many of its processes the kernel killed."""
-    restarts = container.attrs["RestartCount"]
+    """Return how often a container or one of its services restarted, and the kills of the kernel.
+
+    The supervisor in a container restarts services without a restart of the container.
+    """
+    restarts = container.attrs["RestartCount"] + container.logs().count(RESTART.encode())
     return int(group_of(container.attrs["State"]["Pid"]).oom_kills + restarts)
 
 

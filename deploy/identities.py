@@ -39,7 +39,9 @@ def deliver(
             if certificates is not None:
                 files |= certificates.files(container)
         except ConflictError as error:
-            done[container.name] = [f"left out: {error.message}. {error.hint}"]
+            done[container.name] = [
+                f"left out: {'. '.join(filter(None, (error.message, error.hint)))}"
+            ]
             continue
         needed[container] = files
     _update_all(needed, done)

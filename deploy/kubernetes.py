@@ -103,9 +103,10 @@ def secrets(
 ) -> Iterator[dict[str, Any]]:
     """Yield the manifest of the secret of each component of each site.
 
-    The site of the enabler is the core: its services have their rights at all sites. Components
-    with a revoked identity are left out, and ``report`` is called for each of them. With TLS, each
-    component has a certificate of the release's authority, unless the secrets exist.
+    The site of the enabler is the core: its services, except monitoring agents, have their rights
+    at all sites. Components with a revoked identity are left out, and ``report`` is called for each
+    of them. With TLS, each component has a certificate of the release's authority, unless the
+    secrets exist.
 
     ``trust_only``: components keep their certificates. After a rotation of the authority, they then
     trust the new authority before it signs a certificate. Nodes get changed secrets at different
@@ -120,11 +121,13 @@ def secrets(
         authority.check_delivered(f"{name}-{part}-{at}" for part, _, at in _components(values))
     for component, kind, site in _components(values):
         whole = f"{name}-{component}-{site}"
-        reach = ("*",) if site == values["enabler"]["site"] else ()
+        is_core = site == values["enabler"]["site"] and kind != "monitor"
+        reach = ("*",) if is_core else ()
         try:
             files = trust.files(NodeTrust(site, (kind,), reach, prefix=f"{name}-"))
         except ConflictError as error:  # its identity is revoked; the others must learn this
-            report(f"{whole} is left out: {error.message}. {error.hint}")
+            reason = ". ".join(filter(None, (error.message, error.hint)))
+            report(f"{whole} is left out: {reason}")
             continue
         if has_authority:
             hosts = _hosts(f"{name}-enabler" if kind == "enabler" else whole, kind, namespace)

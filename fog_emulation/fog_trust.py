@@ -148,9 +148,11 @@ class FogTrust:
     def files(self, node: NodeTrust) -> dict[str, bytes]:
         """Return the files of a container: name -> content.
 
-        An identity that expires soon is issued again. Raises ``ConflictError`` if one was revoked.
+        An identity that expires soon is issued again. Raises ``ConflictError`` if some were
+        revoked, with the commands that issue them again.
         """
         with self._lock():
+            self._check_revoked(node)
             found = {
                 f"{kind}{SUFFIX}": self._identity(kind, node).read_bytes()
                 for kind in node.identities
@@ -174,18 +176,35 @@ class FogTrust:
         """Return a token; see ``token_file``."""
         return self.token_file(site, role).read_text().strip()
 
+    def _check_revoked(self, node: NodeTrust) -> None:
+        """Raise ``ConflictError`` if identities of a container are revoked."""
+        names = {kind: node.name_of(kind) for kind in node.identities}
+        revoked = {
+            kind: name
+            for kind, name in names.items()
+            if self._keys.exists and self._keys.is_revoked(name)
+        }
+        if not revoked:
+            return
+        commands = []
+        for kind, name in revoked.items():
+            reaches = "".join(f" --reach '{each}'" for each in node.reach_of(kind))
+            commands.append(
+                f"mistbow identity issue {name} --kind {kind} --site {node.site}{reaches} "
+                f"--folder {self._keys.folder}"
+            )
+        are = "identity {} is" if len(revoked) == 1 else "identities {} are"
+        raise ConflictError(
+            f"the {are.format(' and '.join(revoked.values()))} revoked",
+            hint="Stop the stolen service, empty its data and identities, and replace its tokens "
+            'and its certificate (docs/operations.md, "Identities of containers"). To trust its '
+            f"replacement: {' && '.join(commands)}",
+        )
+
     def _identity(self, kind: str, node: NodeTrust) -> Path:
         if not self._keys.exists:
             self._keys.create()
         name, reach = node.name_of(kind), node.reach_of(kind)
-        if self._keys.is_revoked(name):
-            reaches = "".join(f" --reach '{each}'" for each in reach)
-            raise ConflictError(
-                f"the identity {name} is revoked",
-                hint="Remove the stolen service. To trust its replacement: mistbow identity "
-                f"issue {name} --kind {kind} --site {node.site}{reaches} "
-                f"--folder {self._keys.folder}",
-            )
         found = self._keys.all().get(name)
         if (
             isinstance(found, Credential)

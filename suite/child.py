@@ -16,6 +16,9 @@ from suite.child_logs import ChildLogs
 from suite.expected_traces import TraceFilter
 from suite.watchdog import VARIABLE, sweep
 
+RESTART = "; it starts again in"
+"""The part of a report that each restart of a child has."""
+
 _FIRST_PAUSE_S = 0.2
 _MAX_PAUSE_S = 5.0
 _HEALTHY_S = 30.0
@@ -116,7 +119,7 @@ class ManagedChild:
         if self._stopping:
             return math.inf
         pause = self._backoff.after(time.monotonic() - began)
-        self._output.report(f"{self.child.name} {end}; it starts again in {pause:.1f} s")
+        self._output.report(f"{self.child.name} {end}{RESTART} {pause:.1f} s")
         return pause
 
     def _run_once(self) -> int | None:

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from ignite_server.settings import IgniteSettings
 from mistbow.auth.credential import Kind
 from mistbow.auth.identity import Proof, identity_file
+from mistbow.setting_values import CheckedSettings
 from mistbow.settings import Host
 from mistbow.trust_settings import TlsSettings, check_identity
 
@@ -83,7 +84,25 @@ class StorageSettings(IgniteSettings, TlsSettings):
         return {name: getattr(self, name) for name in names if name.endswith("_port")}
 
 
-class NodeSettings(TlsSettings):
+class _NodeServices(CheckedSettings):
+    """The services of a node without storage, which are checked before their identities."""
+
+    services: str = Field(
+        default="worker,monitor",
+        description="The services of this node: worker,monitor or enabler,monitor.",
+    )
+
+    @field_validator("services")
+    @classmethod
+    def _check_services(cls, text: str) -> str:
+        names = tuple(name.strip() for name in text.split(","))
+        kind = _MAIN_SERVICES.get(frozenset(names)) if len(names) == 2 else None
+        if kind is None:
+            raise ValueError("it must be worker,monitor or enabler,monitor")
+        return f"{kind},monitor"
+
+
+class NodeSettings(TlsSettings, _NodeServices):
     """A node without storage: a worker or an enabler, and a monitoring agent.
 
     The services have further settings of their own.
@@ -91,10 +110,6 @@ class NodeSettings(TlsSettings):
 
     home: Path = Field(default=Path(".mistbow"), description="Folder of data and logs.")
     host: Host = Field(default="127.0.0.1", description="Address that the services listen on.")
-    services: str = Field(
-        default="worker,monitor",
-        description="The services of this node: worker,monitor or enabler,monitor.",
-    )
     worker_port: int = Field(
         default=8100, ge=1, le=65535, description="Port of the analytics worker."
     )
@@ -108,16 +123,13 @@ class NodeSettings(TlsSettings):
         description="File with the identity of the monitoring agent of this node.",
     )
 
-    @field_validator("services")
+    @field_validator("identity_file")
     @classmethod
-    def _check_services(cls, text: str, info: ValidationInfo) -> str:
-        names = tuple(name.strip() for name in text.split(","))
-        kind = _MAIN_SERVICES.get(frozenset(names)) if len(names) == 2 else None
-        if kind is None:
-            raise ValueError("it must be worker,monitor or enabler,monitor")
-        if (file := info.data.get("identity_file")) is not None:
+    def _check_kind(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        kind, _, _ = info.data.get("services", "").partition(",")
+        if file is not None and kind:
             check_identity(file, kind)
-        return f"{kind},monitor"
+        return file
 
     @field_validator("monitor_identity_file")
     @classmethod

@@ -60,11 +60,11 @@ class ClockSkew:
 
     @property
     def problems(self) -> list[str]:
-        """Messages about the peers whose clocks differ too much."""
+        """Messages about the peers whose clocks differ too much, with the remedy."""
         return [
             f"the clock of the site {site} is {abs(self.of(site)) / 1000:.1f} s "
-            f"{'ahead of' if self.of(site) > 0 else 'behind'} this one: points of one of them are "
-            f"late, or wait as future points. Synchronize both clocks (NTP)"
+            f"{'ahead of' if self.of(site) > 0 else 'behind'} this one, so points of one of them "
+            "are late, or wait as future points: synchronize both clocks (NTP)"
             for site in sorted(self._reported)
         ]
 

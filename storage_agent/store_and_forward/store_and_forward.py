@@ -193,7 +193,7 @@ class StoreAndForward:
         """Return the parts that were set aside, with what to do, until their files are deleted."""
         return [
             "a part of the spool was damaged, or a body was refused by the store, and "
-            f"{file} contains the part that was set aside: all other points are delivered; find "
+            f"{file} contains the part that was set aside; all other points are delivered: find "
             "the missing points by the log events spool_damaged and spooled_body_rejected, let "
             "their senders send them again, and then delete this file"
             for file in await self._spool.damaged()

@@ -436,19 +436,6 @@ def test_start_without_an_edge_is_refused_with_the_variable() -> None:
         check_edges(_config(0))
 
 
-def test_documented_upgrade_replaces_all_services_in_the_order_of_upgrades() -> None:
-    page = (image.ROOT / "docs" / "operations.md").read_text()
-    _, _, rest = page.partition("### Upgrades")
-    block = re.search(r"```sh\n(.*?)```", rest, re.DOTALL)
-    assert block is not None
-    steps = [words.split() for words in re.findall(r"^up ([a-z].+)$", block[1], re.MULTILINE)]
-    assert sorted(name for step in steps for name in step) == sorted(SERVICES)
-    place = {name: number for number, step in enumerate(steps) for name in step}
-    assert place["storage-cloud"] < place["edge"] <= place["worker-cloud"] < place["enabler"]
-    edges = [f"edge-{number}" for number in range(1, _replicas("edge") + 1)]
-    assert re.findall(r"for edge in ([^;]+);", block[1]) == [" ".join(edges)] * 2
-
-
 def test_documented_commands_of_compose_name_the_fog() -> None:
     command = re.compile(
         r"docker[ -]compose\s+((?:-\S+\s+(?:[a-z]+\s+)??)*?)"

@@ -66,5 +66,18 @@ def test_services_are_asked_at_the_same_time_and_each_problem_is_reported(
         with pytest.raises(SystemExit) as ended:
             health.main(*ports, closed)
     text = str(ended.value.code)
+    assert [f"port {port}: " in text for port in ports] == [False, True, True]
     assert [f"agent of {port}" in text for port in ports] == [False, True, True]
     assert f"no answer at port {closed}" in text
+
+
+def test_unreadable_authorities_are_a_problem_of_each_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MISTBOW_TLS_CERT", str(tmp_path / "service.pem"))
+    monkeypatch.setenv("MISTBOW_TLS_CA", str(tmp_path / "missing.pem"))
+    ports = free_ports(2)
+    with pytest.raises(SystemExit) as ended:
+        health.main(*ports)
+    for port, line in zip(ports, str(ended.value.code).splitlines(), strict=True):
+        assert line.startswith(f"no answer at port {port}: ")

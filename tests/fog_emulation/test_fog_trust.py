@@ -143,19 +143,25 @@ def test_revoked_identity_is_not_issued_again(trust: FogTrust, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("node", [EDGE, CORE], ids=lambda node: node.site)
-def test_replacement_is_trusted_after_the_command_in_the_error(
+def test_replacement_is_trusted_after_the_commands_in_the_error(
     trust: FogTrust, tmp_path: Path, node: NodeTrust
 ) -> None:
-    before = trust.files(node)["agent.identity"]
-    FogKeys(tmp_path / "compose" / "keys").revoke(f"agent-{node.site}")
+    before = trust.files(node)
+    keys = FogKeys(tmp_path / "compose" / "keys")
+    for kind in node.identities:
+        keys.revoke(f"{kind}-{node.site}")
     with pytest.raises(ConflictError) as refused:
         trust.files(node)
-    _, _, command = (refused.value.hint or "").partition(": mistbow ")
-    issued = CliRunner().invoke(app, shlex.split(command))
-    assert issued.exit_code == 0, issued.output
-    after = trust.files(node)["agent.identity"]
-    assert after != before
-    assert credential(after) == credential(before)
+    _, _, commands = (refused.value.hint or "").partition(": mistbow ")
+    for command in commands.split(" && mistbow "):
+        issued = CliRunner().invoke(app, shlex.split(command))
+        assert issued.exit_code == 0, issued.output
+    after = trust.files(node)
+    for kind in node.identities:
+        name = f"{kind}.identity"
+        assert f"{kind}-{node.site}" in refused.value.message
+        assert after[name] != before[name]
+        assert credential(after[name]) == credential(before[name])
 
 
 def test_revoked_tokens_are_replaced_and_the_others_stay(trust: FogTrust, tmp_path: Path) -> None:

@@ -106,16 +106,17 @@ def test_identities_are_of_the_kinds_of_the_services(identities: dict[Kind, Path
         for each in processes_of(NodeSettings.model_validate(given))
     ]
     assert variables == [str(identities["worker"]), str(identities["monitor"])]
-    for wrong in (
-        {"services": "enabler,monitor"},
-        {"identity_file": identities["agent"]},
-        {"monitor_identity_file": identities["worker"]},
-        {"monitor_identity_file": None},
-        {"services": "worker,enabler"},
-        {"services": "monitor,monitor"},
+    for setting, wrong in (
+        ("identity_file", {"services": "enabler,monitor"}),
+        ("identity_file", {"identity_file": identities["agent"]}),
+        ("monitor_identity_file", {"monitor_identity_file": identities["worker"]}),
+        ("monitor_identity_file", {"monitor_identity_file": None}),
+        ("services", {"services": "worker,enabler"}),
+        ("services", {"services": "monitor,monitor"}),
     ):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ValidationError) as refused:
             NodeSettings.model_validate({**given, **wrong})
+        assert [each["loc"] for each in refused.value.errors()] == [(setting,)]
 
 
 def test_worker_has_time_to_be_drained_before_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from mistbow.errors import MistbowError
-from suite.child import Backoff, Child, ManagedChild
+from suite.child import RESTART, Backoff, Child, ManagedChild
 from suite.child_logs import FileLog
 from suite.supervisor import Supervisor
 from suite.watchdog import VARIABLE, sweep, tagged
@@ -87,6 +87,8 @@ def test_killed_child_starts_again_without_what_it_had_started(keep, tmp_path):
     assert child_process.pid != first
     assert_gone([orphan])
     assert "a was stopped by SIGKILL" in shown(tmp_path)
+    # The benchmark of the composed fog counts restarts in the logs of containers.
+    assert shown(tmp_path).count(RESTART) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""The commands of the page about operations, run with programs that write a log of their words."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from deploy import image
+from deploy.certificates import FogCertificates
+from tests.deployment.test_compose import AGENTS, SERVICES
+
+
+def _commands_after(title: str) -> str:
+    """Return the first commands of a section of the page about operations."""
+    page = (image.ROOT / "docs" / "operations.md").read_text()
+    _, _, rest = page.partition(f"### {title}")
+    block = re.search(r"```sh\n(.*?)```", rest, re.DOTALL)
+    assert block is not None
+    return block[1]
+
+
+@pytest.mark.usefixtures("processes")
+def test_documented_replacement_of_an_edge_creates_another_key_of_its_certificate(
+    tmp_path: Path,
+) -> None:
+    ca = tmp_path / ".mistbow" / "compose" / "ca"
+    before = FogCertificates(ca).files_of("mistbow-edge-2", ["localhost"])
+    FogCertificates(ca).files_of("mistbow-edge-1", ["localhost"])
+    _run_with_programs(_commands_after("Identities of containers"), tmp_path)
+    after = FogCertificates(ca).files_of("mistbow-edge-2", ["localhost"])
+    assert after["service.key"] != before["service.key"]
+    assert (ca / "mistbow-edge-1.key").exists()
+
+
+def _run_with_programs(commands: str, folder: Path, failing: str = "") -> tuple[bool, list[str]]:
+    """Run commands whose programs only write their words to a log; return success and the log.
+
+    ``failing``: the beginning of the words of the program that fails. A first container starts,
+    then restarts in a loop, and is healthy afterwards.
+    """
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    states = folder / "states"
+    states.write_text("Up (health: starting)\nRestarting (1) 2 seconds ago\nUp (healthy)\n")
+    for program in ("docker", "make", "sleep", ".venv/bin/mistbow"):
+        path = folder / program
+        path.write_text(
+            f'#!/bin/sh\necho "{path.name} $*" >> {folder}/log\n'
+            f'case "{path.name} $*" in\n'
+            f'  "docker ps "*) sed -n 1p {states}; sed -i "1{{\\$!d}}" {states} ;;\n'
+            f'  "{failing or "nothing"}"*) exit 1 ;;\n'
+            "esac\n"
+        )
+        path.chmod(0o755)
+    environment = {"PATH": f"{folder}:/usr/bin:/bin"}
+    done = subprocess.run(["bash", "-c", commands], cwd=folder, env=environment, check=False)
+    return done.returncode == 0, (folder / "log").read_text().splitlines()
+
+
+@pytest.mark.usefixtures("processes")
+def test_documented_upgrade_runs_to_its_end_and_waits_for_containers_that_restart(
+    tmp_path: Path,
+) -> None:
+    ended_well, log = _run_with_programs(_commands_after("Upgrades"), tmp_path)
+    assert ended_well
+    ups = [number for number, line in enumerate(log) if line.startswith("docker compose")]
+    assert len(ups) == 4
+    waits = [number for number, line in enumerate(log) if line.startswith("sleep")]
+    assert len(waits) == 2
+    assert ups[0] < waits[0] < waits[1] < ups[1]
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(
+    "failing",
+    ["docker compose", "make identities", "mistbow node drain edge-2"],
+)
+def test_documented_upgrade_ends_at_the_first_failure(failing: str, tmp_path: Path) -> None:
+    ended_well, log = _run_with_programs(_commands_after("Upgrades"), tmp_path, failing)
+    assert not ended_well
+    assert log[-1].startswith(failing)
+
+
+def test_documented_upgrade_replaces_all_services_in_the_order_of_upgrades() -> None:
+    commands = _commands_after("Upgrades")
+    steps = [words.split() for words in re.findall(r"^ *up ([a-z].+)$", commands, re.MULTILINE)]
+    assert sorted(name for step in steps for name in step) == sorted(SERVICES)
+    place = {name: number for number, step in enumerate(steps) for name in step}
+    assert place["storage-cloud"] < place["edge"] <= place["worker-cloud"] < place["enabler"]
+    edges = [f"edge-{number}" for number in range(1, AGENTS["edge"] + 1)]
+    assert re.findall(r"for edge in ([^;]+);", commands) == [" ".join(edges)] * 2
