@@ -12,6 +12,7 @@ from analytics_enabler.catalogue import DataCatalogue, SeriesIndex
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.execution.demand_estimates import DemandEstimates
+from analytics_enabler.execution.desired_fragments import DesiredFragments
 from analytics_enabler.execution.group_placements import GroupPlacements
 from analytics_enabler.execution.history import ExecutionHistory, LoadReasons, ObservedWorkers
 from analytics_enabler.execution.orphans import OrphanedTasks
@@ -24,7 +25,6 @@ from analytics_enabler.execution.source_quality import SourceQualities
 from analytics_enabler.execution.status import ExecutionStatus
 from analytics_enabler.execution.worker_reconcilers import (
     Connect,
-    DesiredFragments,
     WorkerReconciler,
     WorkerReconcilers,
 )
@@ -120,6 +120,8 @@ class Reconciler:
 
         None: plan again.
         """
+        self._is_ordered = False
+        """Whether the workers have received the planned tasks, on nodes that were decided since."""
         self._jobs: list[Job] = []
         self._series = SeriesIndex()
         self._estimated = 0
@@ -234,6 +236,7 @@ class Reconciler:
         await self._plan(fabric)
         await self._apply_placement(fabric)
         self._set_desired()
+        self._is_ordered = True
         await self._driver.explain()
         self.status.observe(self._deployments.all())
         available = {worker.name: site.name for site, worker in available_workers(fabric)}
@@ -259,6 +262,7 @@ class Reconciler:
                 self._set_jobs(fabric)
             return
         self._planned_for = self._readable = None
+        self._is_ordered = False
         generations = self._deployments.running()
         await self._planner.plan(generations, sites)
         tasks = self._planner.tasks
@@ -280,13 +284,16 @@ class Reconciler:
         suspected = {node.name for node in fog.nodes if node.suspected}
         drained_nodes = {node.name for node in fog.nodes if node.drained}
         current = self._placements.nodes()
+        has_lost = self._orphans.observe(
+            self._planner.tasks, current, self._workers.dead, self.status.is_written
+        )
+        if has_lost and self._is_ordered:
+            # A merge waits less for the site of an orphaned partial, wherever this is placed.
+            self._set_desired()
         jobs = self._readable_jobs(PointAccess(fabric))
         nodes = await self._place(jobs, without_drained(fog), current)
         checked = checked_by_job(self._driver.outcome.decision.placement)
         unreachable = {site.name for site in fabric.sites if not site.reachable}
-        self._orphans.observe(
-            self._planner.tasks, current, self._workers.dead, self.status.is_written
-        )
         for group, tasks in self._planner.tasks.items():
             placement = self._placements.get(group)
             if placement is None:
@@ -313,6 +320,8 @@ class Reconciler:
             placed = {**retained, **drained, **nodes.get(group.id, {}), **waiting}
             shares = checked.get(group.id, {})
             await self._placements.store(placement.placed_on(placed, self._clock(), shares))
+        # A last pane that a dead worker has written meanwhile ends the effect of the first note.
+        self._orphans.note_placed()
 
     async def _place(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> NodesByJob:
         """Return the placement of the jobs; tasks leave hot spots if others have room."""
@@ -373,5 +382,6 @@ class Reconciler:
                     moving=frozenset(moving - fragments.keys()),
                     checked=checked.get(name, {}),
                     orphaned=frozenset(orphaned[name]),
+                    orphan_round=self._orphans.round if orphaned[name] else 0,
                 )
             )
