@@ -294,6 +294,7 @@ class Reconciler:
         nodes = await self._place(jobs, without_drained(fog), current)
         checked = checked_by_job(self._driver.outcome.decision.placement)
         unreachable = {site.name for site in fabric.sites if not site.reachable}
+        decided = []
         for group, tasks in self._planner.tasks.items():
             placement = self._placements.get(group)
             if placement is None:
@@ -319,7 +320,8 @@ class Reconciler:
             }
             placed = {**retained, **drained, **nodes.get(group.id, {}), **waiting}
             shares = checked.get(group.id, {})
-            await self._placements.store(placement.placed_on(placed, self._clock(), shares))
+            decided.append(placement.placed_on(placed, self._clock(), shares))
+        await self._placements.store(decided)
         # A last pane that a dead worker has written meanwhile ends the effect of the first note.
         self._orphans.note_placed()
 
