@@ -51,12 +51,13 @@ class Planner:
     async def plan(self, generations: Sequence[Generation], sites: PlannedSites) -> None:
         """Plan the tasks of all running generations, and store the result in ``tasks``."""
         plans = await asyncio.to_thread(plans_of, generations)
-        placements = {
-            group: await self._placement(group, plan, sites) for group, plan in plans.items()
-        }
-        await self._placements.replace(placements.values())
+        placements = await asyncio.gather(
+            *(self._placement(group, plan, sites) for group, plan in plans.items())
+        )
+        await self._placements.replace(placements)
         self.tasks = {
-            group: self._tasks(placements[group], plan, sites.own) for group, plan in plans.items()
+            group: self._tasks(placement, plan, sites.own)
+            for (group, plan), placement in zip(plans.items(), placements, strict=True)
         }
 
     async def preview(self, group: Group, plan: Plan, sites: PlannedSites) -> Tasks:

@@ -123,7 +123,8 @@ class Reconciler:
         self._is_ordered = False
         """Whether the workers have received the planned tasks, on nodes that were decided since."""
         self._jobs: list[Job] = []
-        self._series = SeriesIndex()
+        self._has_awaited_series = False
+        """Whether a plan has waited for the series of all sites."""
         self._estimated = 0
         """The version of the estimates that the jobs have."""
         self._readable: tuple[frozenset[str], list[Job]] | None = None
@@ -265,8 +266,11 @@ class Reconciler:
         self._is_ordered = False
         generations = self._deployments.running()
         await self._planner.plan(generations, sites)
-        tasks = self._planner.tasks
-        self._series = (await self._catalogue.series() if tasks else None) or SeriesIndex()
+        if self._planner.tasks and not self._has_awaited_series:
+            # Only once: later, the estimates read the series, and orders do not wait for them.
+            self._has_awaited_series = True
+            if self._catalogue.known_series is None:
+                await self._catalogue.series()
         self._set_jobs(fabric)
         self._planned_for = plan_for
 
@@ -274,8 +278,9 @@ class Reconciler:
         """Set the jobs of all planned tasks, with the present demands."""
         self._readable, self._estimated = None, self.estimates.version
         self.estimates.settle()
+        series = self._catalogue.known_series or SeriesIndex()
         self._jobs = [
-            job_of(group, tasks, fabric.site, self._series, self.estimates.demand)
+            job_of(group, tasks, fabric.site, series, self.estimates.demand)
             for group, tasks in self._planner.tasks.items()
         ]
 
