@@ -151,6 +151,7 @@ class DataCatalogue:
         self._nodes: list[NodeData] | None = None
         self._nodes_read_at: int | None = None
         self._series: SeriesIndex | None = None
+        self._known_series: SeriesIndex | None = None
         self._read_at: int | None = None
         self._units: Mapping[str, str] = {}
 
@@ -165,6 +166,8 @@ class DataCatalogue:
             now = self._clock()
             if self._read_at is None or now - self._read_at >= MAX_AGE_MS:
                 self._series = await self._read_series()
+                if self._series is not None:
+                    self._known_series = self._series
                 # After the read: those who waited for it must not each read again.
                 self._read_at = self._clock()
             return self._series
@@ -172,7 +175,7 @@ class DataCatalogue:
     @property
     def known_series(self) -> SeriesIndex | None:
         """The series that were read last, whatever their age; None: not read yet."""
-        return self._series
+        return self._known_series
 
     @property
     def known_units(self) -> Mapping[str, str]:

@@ -4,10 +4,11 @@ Only one enabler at a time may append to the stream.
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 import msgspec
+import pyarrow as pa
 
 from analytics.plan.orders import Lease
 from mistbow.client.agent import AsyncAgentClient
@@ -18,6 +19,9 @@ from mistbow.streams.schemas import EVENTS
 
 _GENERATION = "generation"
 """The attribute of a stream with the time (s since the epoch) of its first claim."""
+
+MAX_APPEND_BYTES = 4 * 2**20
+"""The size (bytes of JSON) of the events of one append; a larger event is alone in an append."""
 
 Event = TypeVar("Event")
 
@@ -80,7 +84,24 @@ class EventJournal(Generic[Event]):
 
         ``now``: the time of the event (ms).
         """
-        rows = event_rows(now, {key: msgspec.json.encode(event).decode()})
+        await self.append_all({key: event}, now)
+
+    async def append_all(self, events: Mapping[str, Event], now: int) -> None:
+        """Store events (key -> event), all or none of them up to ``MAX_APPEND_BYTES``.
+
+        Raises ``FencedError`` if another enabler has the lease. ``now``: the time of the events
+        (ms).
+        """
+        encoded = {key: msgspec.json.encode(event) for key, event in events.items()}
+        next_position = self._next_position
+        for keys in _batches(encoded):
+            rows = event_rows(now, {key: encoded[key].decode() for key in keys})
+            next_position = await self._append(rows)
+        # After an error, also the events that were stored before it are unread.
+        self._next_position = next_position
+
+    async def _append(self, rows: pa.RecordBatch) -> int:
+        """Append rows; return the next position."""
         try:
             appended = await self._agent.append(
                 self._stream, rows, epoch=self._epoch, idempotency_key=uuid.uuid4().hex
@@ -88,7 +109,7 @@ class EventJournal(Generic[Event]):
         except FencedError:
             self.fenced = True
             raise
-        self._next_position = appended.next
+        return appended.next
 
     async def set_generation(self, generation: int) -> None:
         """Store the generation of the lease; raises ``FencedError`` without the lease."""
@@ -117,3 +138,17 @@ class EventJournal(Generic[Event]):
     @property
     def _epoch(self) -> int | None:
         return None if self._lease is None else self._lease.epoch
+
+
+def _batches(encoded: Mapping[str, bytes]) -> Iterator[list[str]]:
+    """Split events into appends; yield the keys of each."""
+    keys: list[str] = []
+    size = 0
+    for key, event in encoded.items():
+        if keys and size + len(event) > MAX_APPEND_BYTES:
+            yield keys
+            keys, size = [], 0
+        keys.append(key)
+        size += len(event)
+    if keys:
+        yield keys

@@ -1,5 +1,6 @@
 """Fragments: the parts of a plan that workers run; each reads streams and writes one stream."""
 
+from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -34,7 +35,7 @@ class StreamLocation(msgspec.Struct, frozen=True):
         return self.site if self.origin is msgspec.UNSET else self.origin
 
 
-class Whole(msgspec.Struct, frozen=True, kw_only=True, tag="whole"):
+class Whole(msgspec.Struct, frozen=True, kw_only=True, dict=True, tag="whole"):
     """A fragment that computes insights over one site: it reads points and writes results."""
 
     id: str
@@ -53,13 +54,13 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, tag="whole"):
         """The interval (ms) at which results can be due."""
         return self.plan.grain_ms
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """The fingerprint of this fragment, which is the same in all processes."""
         return fingerprint(self)
 
 
-class Partial(msgspec.Struct, frozen=True, kw_only=True, tag="partial"):
+class Partial(msgspec.Struct, frozen=True, kw_only=True, dict=True, tag="partial"):
     """A fragment for one of several sites: it reads the site's points and writes panes.
 
     The panes contain all points after ``begin`` (ms since the epoch), and close at multiples of
@@ -80,13 +81,13 @@ class Partial(msgspec.Struct, frozen=True, kw_only=True, tag="partial"):
         """The streams that this fragment reads."""
         return (self.source,)
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """The fingerprint of this fragment without ``begin``, the same in all processes."""
         return fingerprint(msgspec.structs.replace(self, begin=0))
 
 
-class Merge(msgspec.Struct, frozen=True, kw_only=True, tag="merge"):
+class Merge(msgspec.Struct, frozen=True, kw_only=True, dict=True, tag="merge"):
     """A fragment that computes insights over several sites: it reads panes and writes results.
 
     If the panes of a site are silent for ``patience_ms``, the merge no longer waits for this site.
@@ -107,7 +108,7 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True, tag="merge"):
         """The interval (ms) at which results can be due."""
         return self.plan.grain_ms
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """The fingerprint of this fragment, which is the same in all processes."""
         return fingerprint(self)

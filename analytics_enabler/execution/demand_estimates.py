@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
+from cachetools import LRUCache
 
 from analytics.plan.demand import demand_of
 from analytics.plan.fragments import Fragment, Merge
@@ -40,6 +41,7 @@ RATES_PERIOD_S = 30.0
 """The interval (s) at which the series and their rates are measured."""
 
 MAX_FIRST_ESTIMATES = 200
+_MAX_WORKS = 10_000
 
 
 class DemandEstimates:
@@ -67,6 +69,8 @@ class DemandEstimates:
         self._last_demands = LastDemands(time.monotonic)
         self._series = SeriesIndex()
         self._series_rates: SeriesRates = {}
+        self._works: LRUCache[str, Work] = LRUCache(_MAX_WORKS)
+        """Fingerprint of a fragment -> its work with the present series and rates."""
         self._rates_at: float | None = None
         self._sites: frozenset[str] = frozenset()
         self._demands: dict[str, FragmentCost] = {}
@@ -300,9 +304,14 @@ class DemandEstimates:
             for (site, metric), count in self._series.counts.items()
             if site in measured
         }
+        self._works.clear()
 
     def _work(self, fragment: Fragment) -> Work:
-        return work_of(fragment, self._series, self._series_rates)
+        work: Work | None = self._works.get(fragment.fingerprint)
+        if work is None:
+            work = work_of(fragment, self._series, self._series_rates)
+            self._works[fragment.fingerprint] = work
+        return work
 
     def _worker_of(self, fragment: Fragment) -> str | None:
         for reconciler in self._workers.all():

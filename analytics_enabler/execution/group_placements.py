@@ -108,33 +108,39 @@ class GroupPlacements:
         """Return the nodes of all tasks: group -> task -> node."""
         return {each.group: each.nodes for each in self._by_id.values()}
 
-    async def store(self, placement: GroupPlacement) -> None:
-        """Store the placement of a group, if it has changed."""
-        if self._by_id.get(placement.group.id) != placement:
-            await self._append(placement.group.id, placement)
+    async def store(self, placements: Iterable[GroupPlacement]) -> None:
+        """Store the placements of groups that have changed, in one append."""
+        await self._store({each.group.id: each for each in placements})
+
+    async def replace(self, placements: Iterable[GroupPlacement]) -> None:
+        """Make these the placements of all groups, in one append; delete those of other groups."""
+        ended: dict[str, GroupPlacement | None] = dict.fromkeys(self._by_id)
+        await self._store({**ended, **{each.group.id: each for each in placements}})
 
     async def copy(self, group: str, placement: GroupPlacement | None) -> None:
         """Store the placement that another enabler of the domain has stored for a group.
 
         ``placement``: None: the group has ended.
         """
-        if self._by_id.get(group) != placement:
-            await self._append(group, placement)
+        await self._store({group: placement})
 
-    async def retain(self, groups: Iterable[Group]) -> None:
-        """Delete the placements of all groups that are not in ``groups``."""
-        retained = {group.id for group in groups}
-        for ended in [group for group in self._by_id if group not in retained]:
-            await self._append(ended, None)
-
-    async def _append(self, group: str, placement: GroupPlacement | None) -> None:
+    async def _store(self, placements: Mapping[str, GroupPlacement | None]) -> None:
+        changed = {
+            group: placement
+            for group, placement in placements.items()
+            if self._by_id.get(group) != placement
+        }
+        if not changed:
+            return
         try:
-            await self._journal.append(group, placement, self._clock())
+            await self._journal.append_all(changed, self._clock())
         except BaseException:
-            # The event may have been stored nevertheless, so it must be read before the next one.
+            # The events may have been stored nevertheless, so they must be read before the next
+            # ones.
             self._is_current = False
             raise
-        self._apply(group, placement)
+        for group, placement in changed.items():
+            self._apply(group, placement)
 
     def _apply(self, group: str, placement: GroupPlacement | None) -> None:
         if placement is None:

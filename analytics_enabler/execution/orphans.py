@@ -14,6 +14,9 @@ class OrphanedTasks:
 
     def __init__(self) -> None:
         self._tasks: set[tuple[str, str]] = set()
+        self._has_new = False
+        self.round = 0
+        """How often orphaned tasks were placed again."""
 
     def observe(
         self,
@@ -21,8 +24,10 @@ class OrphanedTasks:
         nodes: Mapping[str, Mapping[str, str]],
         dead: Collection[str],
         is_written: Callable[[str], bool],
-    ) -> None:
+    ) -> bool:
         """Update the tasks, before the tasks of dead workers are placed again.
+
+        Return whether a task has become orphaned.
 
         ``tasks``: the planned tasks. ``nodes``: group id -> task -> node. ``dead``: the dead
         workers. ``is_written``: returns whether any worker writes a fragment (its id). A worker
@@ -35,16 +40,27 @@ class OrphanedTasks:
             if node in dead
         }
         found |= self._tasks
-        self._tasks = {
-            (group.id, task)
-            for group, by_task in tasks.items()
-            for task, fragment in by_task.items()
-            if (group.id, task) in found and not is_written(fragment.id)
-        }
+        before, self._tasks = (
+            self._tasks,
+            {
+                (group.id, task)
+                for group, by_task in tasks.items()
+                for task, fragment in by_task.items()
+                if (group.id, task) in found and not is_written(fragment.id)
+            },
+        )
+        has_new = not self._tasks <= before
+        self._has_new |= has_new
+        return has_new
+
+    def note_placed(self) -> None:
+        """Begin a new ``round`` if tasks have become orphaned since the last placement."""
+        self.round += self._has_new
+        self._has_new = False
 
     def forget(self) -> None:
         """Forget all tasks, because another enabler may have placed them since."""
-        self._tasks = set()
+        self._tasks, self._has_new = set(), False
 
     def has(self, group: Group, task: str) -> bool:
         """Return whether a task is orphaned."""

@@ -51,13 +51,14 @@ class Planner:
     async def plan(self, generations: Sequence[Generation], sites: PlannedSites) -> None:
         """Plan the tasks of all running generations, and store the result in ``tasks``."""
         plans = await asyncio.to_thread(plans_of, generations)
-        await self._placements.retain(plans)
-        tasks: dict[Group, Tasks] = {}
-        for group, plan in plans.items():
-            placement = await self._placement(group, plan, sites)
-            await self._placements.store(placement)
-            tasks[group] = self._tasks(placement, plan, sites.own)
-        self.tasks = tasks
+        placements = await asyncio.gather(
+            *(self._placement(group, plan, sites) for group, plan in plans.items())
+        )
+        await self._placements.replace(placements)
+        self.tasks = {
+            group: self._tasks(placement, plan, sites.own)
+            for (group, plan), placement in zip(plans.items(), placements, strict=True)
+        }
 
     async def preview(self, group: Group, plan: Plan, sites: PlannedSites) -> Tasks:
         """Return the tasks that a group would have with this plan, without storing a change."""

@@ -118,8 +118,11 @@ class Reconciler:
 
         None: plan again.
         """
+        self._is_ordered = False
+        """Whether the workers have received the planned tasks, on nodes that were decided since."""
         self._jobs: list[Job] = []
-        self._series = SeriesIndex()
+        self._has_awaited_series = False
+        """Whether a plan has waited for the series of all sites."""
         self._estimated = 0
         """The version of the estimates that the jobs have."""
         self._readable: tuple[frozenset[str], list[Job]] | None = None
@@ -232,6 +235,7 @@ class Reconciler:
         await self._plan(fabric)
         await self._apply_placement(fabric)
         self._set_desired()
+        self._is_ordered = True
         await self._driver.explain()
         self.status.observe(self._deployments.all())
         available = {worker.name: site.name for site, worker in available_workers(fabric)}
@@ -257,10 +261,14 @@ class Reconciler:
                 self._set_jobs(fabric)
             return
         self._planned_for = self._readable = None
+        self._is_ordered = False
         generations = self._deployments.running()
         await self._planner.plan(generations, sites)
-        tasks = self._planner.tasks
-        self._series = (await self._catalogue.series() if tasks else None) or SeriesIndex()
+        if self._planner.tasks and not self._has_awaited_series:
+            # Only once: later, the estimates read the series, and orders do not wait for them.
+            self._has_awaited_series = True
+            if self._catalogue.known_series is None:
+                await self._catalogue.series()
         self._set_jobs(fabric)
         self._planned_for = plan_for
 
@@ -268,8 +276,9 @@ class Reconciler:
         """Set the jobs of all planned tasks, with the present demands."""
         self._readable, self._estimated = None, self.estimates.version
         self.estimates.settle()
+        series = self._catalogue.known_series or SeriesIndex()
         self._jobs = [
-            job_of(group, tasks, fabric.site, self._series, self.estimates.demand)
+            job_of(group, tasks, fabric.site, series, self.estimates.demand)
             for group, tasks in self._planner.tasks.items()
         ]
 
@@ -278,13 +287,15 @@ class Reconciler:
         suspected = {node.name for node in fog.nodes if node.suspected}
         drained_nodes = {node.name for node in fog.nodes if node.drained}
         current = self._placements.nodes()
+        has_lost = self._observe_orphans(current)
+        if has_lost and self._is_ordered:
+            # A merge waits less for the site of an orphaned partial, wherever this is placed.
+            self._set_desired()
         jobs = self._readable_jobs(PointAccess(fabric))
         nodes = await self._place(jobs, without_drained(fog), current)
         checked = checked_by_job(self._driver.outcome.decision.placement)
         unreachable = {site.name for site in fabric.sites if not site.reachable}
-        self._orphans.observe(
-            self._planner.tasks, current, self._workers.dead, self.status.is_written
-        )
+        decided = []
         for group, tasks in self._planner.tasks.items():
             placement = self._placements.get(group)
             if placement is None:
@@ -310,7 +321,18 @@ class Reconciler:
             }
             placed = {**retained, **drained, **nodes.get(group.id, {}), **waiting}
             shares = checked.get(group.id, {})
-            await self._placements.store(placement.placed_on(placed, self._clock(), shares))
+            decided.append(placement.placed_on(placed, self._clock(), shares))
+        await self._placements.store(decided)
+        # A worker that was considered dead may have answered meanwhile.
+        self._observe_orphans(current)
+        # A last pane that a dead worker has written meanwhile ends the effect of the first note.
+        self._orphans.note_placed()
+
+    def _observe_orphans(self, nodes: NodesByJob) -> bool:
+        """Return whether a task has become orphaned; ``nodes``: before the tasks are placed."""
+        return self._orphans.observe(
+            self._planner.tasks, nodes, self._workers.dead, self.status.is_written
+        )
 
     async def _place(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> NodesByJob:
         """Return the placement of the jobs; tasks leave hot spots if others have room."""

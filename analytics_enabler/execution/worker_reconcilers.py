@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum, auto
 
 import httpx
@@ -11,8 +10,9 @@ import httpx
 from analytics.client.worker import AsyncWorkerClient
 from analytics.plan.demand import MAX_MEMORY_MB
 from analytics.plan.fragments import Fragment
-from analytics.plan.orders import Lease, PartialOwner, lease_from, order_of, surplus
+from analytics.plan.orders import Lease, lease_from, order_of
 from analytics.plan.status import FragmentStatus
+from analytics_enabler.execution.desired_fragments import DesiredFragments
 from analytics_enabler.execution.outages import (
     Outage,
     full_worker,
@@ -57,40 +57,10 @@ MAX_SILENCE_S = 20.0
 The enabler cannot send orders to such a worker: its address may be wrong.
 """
 
+MAX_LIST_AGE_S = 2.0
+"""The time (s) after which the fragments of all domains are listed again before the next order."""
+
 _CHECK_S = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class DesiredFragments:
-    """The fragments that a worker should run; ``fragments``: fragment id -> fragment.
-
-    Other running fragments are stopped, with two exceptions. ``retained``: the owners of partial
-    fragments that continue in any version, since former merges read former versions. ``moving``:
-    the ids of the fragments that other workers should run, but do not run yet. This worker neither
-    stops nor restarts a moving fragment, until the other worker takes over. ``checked``: fragment
-    id -> the share of its points whose quality is checked. ``orphaned``: the ids of fragments whose
-    last worker is dead, and that no worker writes yet.
-    """
-
-    fragments: Mapping[str, Fragment] = field(default_factory=dict)
-    retained: frozenset[PartialOwner] = frozenset()
-    moving: frozenset[str] = frozenset()
-    checked: Mapping[str, float] = field(default_factory=dict)
-    orphaned: frozenset[str] = frozenset()
-
-    def missing(self, observed: Mapping[str, FragmentStatus]) -> list[Fragment]:
-        """Return the desired fragments that the worker lacks: missing, outdated or fenced ones."""
-        return [
-            fragment
-            for fragment in self.fragments.values()
-            if (status := observed.get(fragment.id)) is None
-            or status.fingerprint != fragment.fingerprint
-            or status.state == "fenced"
-        ]
-
-    def surplus(self, observed: Iterable[str]) -> list[str]:
-        """Return the ids of the observed fragments that the worker should stop."""
-        return surplus(observed, self.fragments, self.retained, self.moving)
 
 
 Connect = Callable[[str, str], AsyncWorkerClient]
@@ -153,14 +123,19 @@ class WorkerReconciler:
         self._is_changed = False
         """Whether the desired fragments have changed since the last reconciliation."""
         self._has_observed = False
-        """Whether the last reconciliation has observed the worker before it acted."""
+        """Whether ``observed`` is from the worker's answer to the last list or order."""
+        self._listed_at = 0.0
+        """When (s) the worker last listed the fragments of all domains."""
         self._ordered_orphans: frozenset[str] = frozenset()
         """The present orphaned fragments that the last orders contained."""
+        self._ordered_round = 0
+        """The round of these orphaned fragments."""
         self._client = client
         self._domain = domain
         self._lease = lease
         self._on_change = on_change
         self._clock = clock
+        self._running_time = running_time
         self._failing_since: int | None = None
         self._contact = _Contact.ANSWER
         self._has_answered = is_known
@@ -278,12 +253,10 @@ class WorkerReconciler:
     async def _reconcile(self) -> None:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                # An order is a state, so it does not need the newest observation.
-                is_alive = self._has_observed and self._contact is _Contact.ANSWER
-                is_urgent, self._is_changed = self._is_changed and is_alive, False
-                self._has_observed = not is_urgent
-                if not is_urgent:
-                    await self._observe()
+                is_urgent, self._is_changed = self._is_changed and self._may_order_at_once, False
+                if is_urgent and self.desired is not None and await self._act(self.desired):
+                    return
+                await self._observe()
                 if self.desired is not None:
                     await self._act(self.desired)
         except TimeoutError:
@@ -293,7 +266,13 @@ class WorkerReconciler:
                 f"the worker {self.worker.url} does not answer within {PATIENCE_S:g} s"
             ) from None
 
+    @property
+    def _may_order_at_once(self) -> bool:
+        """Whether an order needs no new observation: it is a state, and so is its answer."""
+        return self._has_observed and self._running_time() - self._listed_at < MAX_LIST_AGE_S
+
     async def _observe(self) -> None:
+        self._has_observed = False
         try:
             statuses = await self._client.list()
         except MistbowError as error:
@@ -313,24 +292,34 @@ class WorkerReconciler:
                     self._note_contact(_Contact.ANSWER)
             raise
         self._note_contact(_Contact.ANSWER)
-        self.observed = {each.id: each for each in statuses if each.domain == self._domain}
+        self._listed_at = self._running_time()
+        self._note_observed([each for each in statuses if each.domain == self._domain])
         self.others_mb = MAX_MEMORY_MB * (len(statuses) - len(self.observed))
+
+    def _note_observed(self, statuses: Iterable[FragmentStatus]) -> None:
+        self._has_observed = True
+        self.observed = {each.id: each for each in statuses}
         meters, self.meters = self.meters, {}
         for name in self.observed:
             self.meters[name] = meters.get(name) or FragmentMeter(START_S)
         for name, status in self.observed.items():
             self.meters[name].read(time.monotonic(), status)
 
-    async def _act(self, desired: DesiredFragments) -> None:
+    async def _act(self, desired: DesiredFragments) -> bool:
+        """Send an order if one is needed, and return whether it was."""
         missing, stopped = desired.missing(self.observed), desired.surplus(self.observed)
         checked = self._ordered_checks
         if checked is None:
             checked = {id: each.checked for id, each in self.observed.items() if each.checked}
         self._ordered_orphans &= desired.orphaned
-        is_current = desired.checked == checked and desired.orphaned == self._ordered_orphans
-        if not missing and not stopped and is_current:
+        is_noted = not desired.orphaned or (
+            desired.orphaned == self._ordered_orphans
+            and desired.orphan_round == self._ordered_round
+        )
+        if not missing and not stopped and desired.checked == checked and is_noted:
             self.rival_lease = None
-            return
+            return False
+        self._has_observed = False
         order = order_of(
             await self._lease(),
             desired.fragments.values(),
@@ -348,13 +337,15 @@ class WorkerReconciler:
             raise
         self.rival_lease = None
         self._note_contact(_Contact.ANSWER)
-        self._ordered_checks, self._ordered_orphans = desired.checked, desired.orphaned
-        self.observed = {status.id: status for status in answer.fragments}
+        self._ordered_checks = desired.checked
+        self._ordered_orphans, self._ordered_round = desired.orphaned, desired.orphan_round
+        self._note_observed(answer.fragments)
         self._log_changes(missing, stopped)
         if answer.refused:
             is_full = answer.refused.keys() <= answer.without_capacity
             kind = CapacityError if is_full else InvalidRequestError
             raise kind("; ".join(answer.refused.values()))
+        return True
 
     def _log_changes(self, started: Iterable[Fragment], stopped: Iterable[str]) -> None:
         for fragment in started:

@@ -71,8 +71,13 @@ class FreeCores:
         self._reported: tuple[float, float] | None = None
 
     def measure(self, cores: float) -> float:
-        """Return how many of the ``cores`` are free; reads the CPU times if it is time."""
-        if time.monotonic() - self._last.at >= PERIOD_S:
+        """Return how many of the ``cores`` are free.
+
+        Reads the CPU times if it is time, or if the number of cores has changed: the limit of a
+        control group that has changed has readings of its own.
+        """
+        is_changed = self._reported is not None and self._reported[1] != cores
+        if is_changed or time.monotonic() - self._last.at >= PERIOD_S:
             self.update()
         left = _permitted_cores() - self._others
         for (_, limit), others in self._group_others.items():

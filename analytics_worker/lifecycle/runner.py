@@ -366,7 +366,7 @@ class FragmentRunner:
         target = None
         if is_sole_writer:
             self._target.renew_leases()
-            target = self._sites.take_target(fragment)
+            target = self._sites.take_target(fragment, is_orphan=self._is_orphan)
         target = target or self._target.leases.describe_target(fragment)
         self._progress = replace(self._progress, frontier=max(target.frontier, 0))
         self._trial = Trial(self._progress.frontier, time.monotonic() + _TRIAL_S)

@@ -97,20 +97,29 @@ class SiteCheck:
         version, at = self._checked
         if version == fragment.fingerprint and time.monotonic() < at + _CHECK_S:
             return
-        target = leases.describe_target(fragment)
+        # At the same time, because each request delays the first result.
+        with ThreadPoolExecutor(1) as pool:
+            source = pool.submit(self._ask_source, fragment)
+            target = leases.describe_target(fragment)
+        source.result()
+        self._checked, self._target = (fragment.fingerprint, time.monotonic()), target
+
+    def _ask_source(self, fragment: Fragment) -> None:
         if not isinstance(fragment, Merge):
             with suppress(NotFoundError):
                 self._agent.at(fragment.source.site).info(fragment.source.stream)
-        self._checked, self._target = (fragment.fingerprint, time.monotonic()), target
 
-    def take_target(self, fragment: Fragment) -> StreamInfo | None:
+    def take_target(self, fragment: Fragment, *, is_orphan: bool) -> StreamInfo | None:
         """Return the description of the fragment's target if the check has just read it, once.
 
         A later start must read it again. A slightly outdated description only causes more replay.
+        ``is_orphan``: whether no other worker writes the target, so that the description remains
+        new for as long as the check is valid.
         """
         version, at = self._checked
         target, self._target = self._target, None
-        is_new = version == fragment.fingerprint and time.monotonic() < at + _DESCRIBED_S
+        max_age_s = _CHECK_S if is_orphan else _DESCRIBED_S
+        is_new = version == fragment.fingerprint and time.monotonic() < at + max_age_s
         return target if is_new else None
 
 

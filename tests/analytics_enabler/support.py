@@ -1,5 +1,6 @@
 """Builders of definitions, plans and deployments for tests of the enabler."""
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -65,3 +66,6 @@ class MemoryJournal:
 
     async def append(self, key: str, event: Any, at: int) -> None:
         """Accept an event."""
+
+    async def append_all(self, events: Mapping[str, Any], at: int) -> None:
+        """Accept events."""

@@ -13,6 +13,7 @@ from analytics.plan.nodes import Pane
 from analytics_enabler.catalogue import MAX_AGE_MS, DataCatalogue, SeriesIndex, SeriesLocation
 from analytics_enabler.scheduling.cost_model.work import work_of
 from analytics_enabler.scheduling.driver.traffic import estimate_pane_bytes, matching_series
+from mistbow.errors import UnavailableError
 
 SERIES = [
     SeriesLocation(site, metric, f"bus{number}")
@@ -93,3 +94,22 @@ async def test_requests_that_wait_for_a_slow_read_of_the_series_share_it() -> No
     now += MAX_AGE_MS
     await catalogue.series()
     assert reads == 2
+
+
+async def test_series_remain_known_while_the_agent_does_not_answer() -> None:
+    is_away = False
+
+    async def iterate_series(**_: object) -> AsyncIterator[dict[str, str]]:
+        if is_away:
+            raise UnavailableError("no answer")
+        yield {"node": "edge-a", "metricID": "load", "entityID": "bus1"}
+
+    now = 0
+    agent: Any = SimpleNamespace(iterate_series=iterate_series)
+    view: Any = SimpleNamespace(site_of_node={})
+    catalogue = DataCatalogue(agent, view, lambda: now)
+    assert catalogue.known_series is None
+    known = await catalogue.series()
+    now, is_away = MAX_AGE_MS, True
+    assert await catalogue.series() is None
+    assert catalogue.known_series is known

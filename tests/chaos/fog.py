@@ -253,6 +253,8 @@ class ChaosFog:
             "MISTBOW_DURABILITY": "log",
             "MISTBOW_COLLECT_ROUTES": "false",
             "MISTBOW_DRIVER_MEMORY": "512m",
+            # The timeline lists the causes of decisions.
+            "MISTBOW_LOG_LEVEL": "debug" if role == "enabler" else "info",
             **{f"MISTBOW_{name.upper()}_PORT": str(port) for name, port in PORTS.items()},
         }
 

@@ -14,13 +14,15 @@ _NEVER_MS = 120_000
 """The length (ms) of the timeline of a death after which no result came."""
 
 _EVENTS = frozenset({
-    "worker_suspected", "worker_lost", "worker_returned", "scheduler_failed", "fragment_sent",
+    "worker_suspected", "worker_lost", "worker_returned", "placement_requested",
+    "scheduler_failed", "fragment_sent",
     "fragment_failed", "fragment_fenced", "spark_started", "query_started", "query_abandoned",
     "streams_claimed", "query_running", "reconciliation_failed", "reconciliation_recovered",
     "worker_reconciliation_failed", "worker_reconciliation_recovered",
 })  # fmt: skip
 _FIELDS = (
-    "worker", "fragment", "scheduler", "reason", "problem", "error", "batches", "spent_ms",
+    "worker", "fragment", "causes", "scheduler", "reason", "problem", "error", "batches",
+    "spent_ms",
 )  # fmt: skip
 _MAX_FIELD = 200
 

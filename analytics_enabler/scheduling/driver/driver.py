@@ -5,6 +5,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from analytics_enabler.scheduling.driver.changes import (
+    FIGURES,
+    changed_parts,
+    has_unplaced,
+    lacks_memory,
+)
 from analytics_enabler.scheduling.driver.hysteresis import LastingLoss, stabilize
 from analytics_enabler.scheduling.driver.reasons import reasons_of_moves
 from analytics_enabler.scheduling.driver.retries import FailedRequests
@@ -21,6 +27,12 @@ REFRESH_MS = 60_000
 """The age (ms) at which a decision is renewed even if the jobs and the fog are unchanged.
 
 Changes of reliability, and small changes of the fog's figures, cause no decision.
+"""
+
+FIGURES_MS = 10_000
+"""The time (ms) after a decision in which changed figures alone cause no new decision.
+
+A decision delays all others, and on a busy machine some figure changes each second.
 """
 
 MIN_STAY_MS = 60_000
@@ -67,17 +79,19 @@ class PlacementDriver:
 
         A new decision is requested if the jobs or the fog have changed since the last decision,
         ``REFRESH_MS`` after the last decision, or when a failed request is due again. Small changes
-        of the fog's figures are ignored, as are losses that do not last. ``current``: the nodes
-        that run the tasks now.
+        of the fog's figures are ignored, as are losses that do not last. If only ``FIGURES`` have
+        changed, the new decision waits until ``FIGURES_MS`` after the last one, unless a task runs
+        nowhere, or a node lacks memory. ``current``: the nodes that run the tasks now.
         """
         now = self._clock()
         self._losses.observe(fog, now)
         self._fog = fog = stabilize(self._losses.lasting(fog, now), self._fog)
         fog_state = _comparable(fog)
         jobs = self._with_stays(jobs, now)
-        is_fresh = now - self._decided_at < REFRESH_MS
-        if (jobs, fog_state) == self._decided and is_fresh and not self._failed.is_due(now):
+        causes = self._causes(jobs, fog_state, current, now)
+        if not causes:
             return nodes_by_job(self.outcome.decision.placement)
+        log.debug("placement_requested", causes=causes)
         before = placement_of(current)
         suspended = self._failed.suspended(jobs, fog, before, now)
         self.outcome = await self._decide(jobs, fog, current, suspended)
@@ -92,6 +106,23 @@ class PlacementDriver:
         after = self.outcome.decision.placement
         self.reasons, self._unexplained = {}, (jobs, fog, before, after) if moved else None
         return placement
+
+    def _causes(self, jobs: tuple[Job, ...], fog: Fog, current: NodesByJob, now: int) -> list[str]:
+        """Return why a new decision is due; empty: the decision in force remains."""
+        if self._decided is None:
+            return ["start"]
+        age = now - self._decided_at
+        due = ["age"] if age >= REFRESH_MS else []
+        due += ["retry"] if self._failed.is_due(now) else []
+        changed = changed_parts(self._decided, (jobs, fog))
+        placement = self.outcome.decision.placement
+        can_wait = (
+            age < FIGURES_MS
+            and changed <= FIGURES
+            and not has_unplaced(jobs, placement, current)
+            and not lacks_memory(jobs, fog, placement)
+        )
+        return [*due, *sorted(changed)] if due or not can_wait else []
 
     async def explain(self) -> None:
         """Determine ``reasons`` once; no move waits for this, or fails without the reasons."""

@@ -114,14 +114,15 @@ class FailedRequests:
 
 
 def _jobs_of(request_name: str, jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """Return the jobs of a request, without what changes by itself.
+    """Return the jobs of a request, without what changes by itself."""
+    return tuple(lasting_job(job) for job in jobs if job.request_name == request_name)
 
-    This is: whether a job stays after a move, and the estimates of demands and streams.
+
+def lasting_job(job: Job) -> Job:
+    """Return a job without what changes by itself.
+
+    This is: whether the job stays after a move, and the estimates of demands and streams.
     """
-    return tuple(_lasting(job) for job in jobs if job.request_name == request_name)
-
-
-def _lasting(job: Job) -> Job:
     return replace(
         job,
         stays=False,

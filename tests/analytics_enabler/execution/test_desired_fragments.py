@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from analytics_enabler.execution.desired_fragments import desired_fragments
+from analytics_enabler.execution.desired_fragments import DesiredFragments, desired_fragments
 from analytics_enabler.execution.orphans import OrphanedTasks
-from analytics_enabler.execution.worker_reconcilers import DesiredFragments
 from analytics_enabler.fragments import MERGE, over_sites, partial_task, required_version
 from analytics_enabler.groups import Group
 from analytics_enabler.optimizer import optimize

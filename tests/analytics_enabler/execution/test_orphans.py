@@ -43,6 +43,21 @@ def test_task_that_is_not_planned_any_more_is_forgotten() -> None:
     assert not orphans.has(GROUP, WHOLE)
 
 
+def test_round_begins_once_new_orphans_are_placed() -> None:
+    orphans = OrphanedTasks()
+    assert not orphans.observe(TASKS, on("w1"), {"w2"}, lambda _: False)
+    orphans.note_placed()
+    assert orphans.round == 0
+    assert orphans.observe(TASKS, on("w1"), {"w1"}, lambda _: False)
+    # The placement has failed.
+    assert not orphans.observe(TASKS, on("w1"), {"w1"}, lambda _: False)
+    assert orphans.round == 0
+    for _ in range(2):
+        orphans.note_placed()
+        assert orphans.round == 1
+        assert not orphans.observe(TASKS, on("w2"), {"w1"}, lambda _: False)
+
+
 def test_orphans_are_forgotten_with_the_role_of_their_enabler() -> None:
     orphans = OrphanedTasks()
     orphans.observe(TASKS, on("w1"), {"w1"}, lambda _: False)

@@ -1,5 +1,6 @@
 """The tasks of groups as sites come and go."""
 
+import asyncio
 from typing import Any, cast
 
 from analytics.plan.fragments import Merge, Partial, Whole
@@ -22,9 +23,20 @@ class AgentWithoutResults:
         raise NotFoundError(f"there is no stream {stream}")
 
 
-def planner() -> Planner:
+class AgentWithDelayedAnswers(AgentWithoutResults):
+    """An agent that answers once it has received a number of requests."""
+
+    def __init__(self, requests: int) -> None:
+        self._barrier = asyncio.Barrier(requests)
+
+    async def info(self, stream: str) -> Any:
+        await self._barrier.wait()
+        return await super().info(stream)
+
+
+def planner(agent: AgentWithoutResults | None = None) -> Planner:
     placements = GroupPlacements(cast("Any", MemoryJournal()), lambda: 0)
-    return Planner(cast("AsyncAgentClient", AgentWithoutResults()), placements, 5000)
+    return Planner(cast("AsyncAgentClient", agent or AgentWithoutResults()), placements, 5000)
 
 
 async def planned(planner: Planner, text: str, *sites: str) -> Tasks:
@@ -37,6 +49,14 @@ async def planned(planner: Planner, text: str, *sites: str) -> Tasks:
 async def test_group_over_the_only_site_is_whole() -> None:
     tasks = await planned(planner(), "a = COMPUTE AVG(x, 10 s) EVERY 5 s", "cloud")
     assert isinstance(tasks[WHOLE], Whole)
+
+
+async def test_groups_are_planned_at_the_same_time() -> None:
+    one = planner(AgentWithDelayedAnswers(2))
+    text = "a = COMPUTE AVG(x, 10 s) EVERY 5 s"
+    async with asyncio.timeout(5):
+        await planned(one, f"{text}; b = {text[4:]} WITH SCHEDULER=latency", "cloud", "edge")
+    assert {group.scheduler for group in one.tasks} == {"fair", "latency"}
 
 
 async def test_merge_whose_other_sites_were_removed_computes_the_panes_of_new_insights() -> None:

@@ -1,5 +1,6 @@
 """Reconciliation of the worker of one site: after restarts, and with two enablers."""
 
+import asyncio
 import re
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from analytics.client.enabler import EnablerClient
 from analytics.plan.fragments import StreamLocation, Whole
+from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.execution.status import ExecutionStatus
 from analytics_enabler.main import create_app
 from analytics_enabler.settings import EnablerSettings
@@ -96,6 +98,19 @@ def test_worker_receives_its_fragments_before_their_states_are_recorded(
     monkeypatch.setattr(ExecutionStatus, "observe", fail)
     enabler.submit(NOW)
     eventually(lambda: worker.fragments)
+
+
+def test_worker_receives_its_fragments_while_the_series_of_a_site_are_unknown(
+    enabler: EnablerClient, worker: SparkWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def wait(_: DataCatalogue) -> None:
+        await asyncio.Event().wait()
+
+    first, second = enabler.submit(NOW).deployment_id, enabler.submit(HEADROOM).deployment_id
+    eventually(lambda: len(worker.insights) == 2)
+    monkeypatch.setattr(DataCatalogue, "series", wait)
+    enabler.delete(second)
+    eventually(lambda: worker.insights == {f"{first}/cpu_now/1"})
 
 
 def test_error_names_the_silent_worker_and_then_the_site_without_worker(

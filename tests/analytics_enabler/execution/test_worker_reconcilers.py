@@ -11,9 +11,10 @@ from analytics.client.worker import AsyncWorkerClient
 from analytics.plan.fragments import Fragment
 from analytics.plan.orders import Lease, Order, OrderAnswer
 from analytics.plan.status import FragmentStatus
+from analytics_enabler.execution.desired_fragments import DesiredFragments
 from analytics_enabler.execution.worker_reconcilers import (
+    MAX_LIST_AGE_S,
     MAX_REFUSALS,
-    DesiredFragments,
     WorkerReconciler,
     WorkerReconcilers,
     _Contact,
@@ -225,16 +226,30 @@ async def test_lease_that_the_worker_obeys_is_known_while_it_refuses_orders() ->
 
 
 @pytest.mark.integration  # it waits for repeated calls
-async def test_changed_fragments_are_ordered_at_once_but_observed_before_the_next_change() -> None:
-    client = ScriptedWorker(None)
-    async with reconciler_of(client, ManualSeconds()) as reconciler:
-        await wait_for_calls(client, 2)
+async def test_changes_in_a_row_are_ordered_at_once_until_the_last_list_is_old() -> None:
+    client, seconds = ScriptedWorker(None), ManualSeconds()
+    client.statuses = [msgspec.structs.replace(RUNNING, domain=DEFAULT_DOMAIN)]
+
+    async def order(reconciler: WorkerReconciler, share: float) -> list[str]:
+        """Change the fragments; return the requests up to the order."""
         client.requests.clear()
-        for share in (0.1, 0.2):
-            checked = {FRAGMENT.id: share}
-            reconciler.set_desired(DesiredFragments({FRAGMENT.id: FRAGMENT}, checked=checked))
-            await wait_for_calls(client, 1)
-        assert client.requests[:3] == ["obey", "list", "obey"]
+        checked = {FRAGMENT.id: share}
+        reconciler.set_desired(DesiredFragments({FRAGMENT.id: FRAGMENT}, checked=checked))
+
+        async def is_ordered() -> bool:
+            return "obey" in client.requests
+
+        await aeventually(is_ordered)
+        return client.requests[: client.requests.index("obey") + 1]
+
+    async with reconciler_of(client, seconds) as reconciler:
+        reconciler.set_desired(DesiredFragments({FRAGMENT.id: FRAGMENT}))
+        await wait_for_calls(client, 2)
+        assert [await order(reconciler, share) for share in (0.1, 0.2, 0.3)] == [["obey"]] * 3
+        # The answer to an order is a reading of the fragment's demand too.
+        assert reconciler.meters.keys() == {FRAGMENT.id}
+        seconds.now += MAX_LIST_AGE_S
+        assert await order(reconciler, 0.4) == ["list", "obey"]
 
 
 @pytest.mark.integration  # it waits for repeated calls
@@ -248,6 +263,22 @@ async def test_worker_receives_one_order_when_a_fragment_that_it_runs_is_orphane
             await wait_for_calls(client, 3)
             assert len(client.orders) == orders
         assert {each.orphaned for each in client.orders} == {frozenset({FRAGMENT.id})}
+
+
+@pytest.mark.integration  # it waits for repeated calls
+async def test_worker_learns_of_an_orphaned_fragment_again_in_the_next_round() -> None:
+    client = ScriptedWorker(None)
+    client.statuses = [msgspec.structs.replace(RUNNING, domain=DEFAULT_DOMAIN)]
+    async with reconciler_of(client, ManualSeconds()) as reconciler:
+        for orphan_round, orphaned, orders in ((0, {"o"}, 1), (1, {"o"}, 2), (2, set(), 2)):
+            desired = DesiredFragments(
+                {FRAGMENT.id: FRAGMENT},
+                orphaned=frozenset(orphaned),
+                orphan_round=orphan_round,
+            )
+            reconciler.set_desired(desired)
+            await wait_for_calls(client, 3)
+            assert len(client.orders) == orders
 
 
 @pytest.mark.integration  # it starts reconcilers, which call the worker

@@ -16,7 +16,8 @@ from analytics.client.enabler import EnablerClient
 from analytics.client.worker import AsyncWorkerClient
 from analytics.insight_models import InsightStatus, Lifecycle
 from analytics.plan.orders import Lease
-from analytics_enabler.execution.worker_reconcilers import DesiredFragments, WorkerReconciler
+from analytics_enabler.execution.desired_fragments import DesiredFragments
+from analytics_enabler.execution.worker_reconcilers import WorkerReconciler
 from analytics_enabler.fragments import WHOLE, whole
 from analytics_enabler.groups import Group
 from mistbow.client.credentials import ServiceCredentials

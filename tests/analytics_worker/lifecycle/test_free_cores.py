@@ -79,6 +79,13 @@ def test_programs_in_a_limited_control_group_leave_less() -> None:
     assert measured(readings(others=[0.5], group=0.5), of=2.0) == [1.5]
 
 
+def test_raised_limit_of_a_control_group_leaves_more_at_once() -> None:
+    raised = CpuReading(121.0, 90.0, 60.0, {(GROUP[0], 3.0): 90.0})
+    found = FreeCores(itertools.chain(readings(others=[0.5], group=0.5), [raised]).__next__)
+    found.update()
+    assert [found.measure(cores) for cores in (2.0, 3.0, 3.0)] == [1.5, 3.0, 3.0]
+
+
 def test_small_changes_are_not_reported() -> None:
     assert measured(readings(others=[1.0, 1.3, 1.5])) == [3.0, 3.0, 2.5]
 

@@ -10,7 +10,12 @@ from analytics_enabler.catalogue import SeriesLocation
 from analytics_enabler.execution.rate_meter import RateMeter
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.scheduling.driver import driver
-from analytics_enabler.scheduling.driver.driver import MIN_STAY_MS, NodesByJob, PlacementDriver
+from analytics_enabler.scheduling.driver.driver import (
+    FIGURES_MS,
+    MIN_STAY_MS,
+    NodesByJob,
+    PlacementDriver,
+)
 from analytics_enabler.scheduling.driver.hysteresis import (
     LASTING_LOSS_MS,
     LastingLoss,
@@ -24,6 +29,7 @@ from analytics_enabler.scheduling.driver.traffic import (
     PANE_BYTES,
     estimate_pane_bytes,
 )
+from analytics_enabler.scheduling.model.jobs import Job
 from analytics_enabler.scheduling.model.snapshot import Battery, Fog, Link, SourceQuality
 from mistbow.fabric import Battery as AnnouncedBattery
 from mistbow.fabric import Fabric, Position, Power, Site, SiteLink, Worker
@@ -352,13 +358,69 @@ async def test_moved_job_stays_unless_its_node_is_lost() -> None:
 
     assert await merge_after(0, beside(10, 60)) == "a"
     # The first placement is no move.
-    assert await merge_after(1_000, beside(60, 10)) == "b"
-    assert await merge_after(2_000, beside(10, 60)) == "b"
+    assert await merge_after(FIGURES_MS, beside(60, 10)) == "b"
+    assert await merge_after(2 * FIGURES_MS, beside(10, 60)) == "b"
     assert await merge_after(MIN_STAY_MS, beside(10, 60)) == "b"
-    assert await merge_after(1_000 + MIN_STAY_MS, beside(10, 60)) == "a"
+    assert await merge_after(FIGURES_MS + MIN_STAY_MS, beside(10, 60)) == "a"
     lost = beside(10, 60)
     without_a = msgspec.structs.replace(lost, nodes=(lost.nodes[0], lost.nodes[2]))
-    assert await merge_after(2_000 + MIN_STAY_MS, without_a) == "b"
+    assert await merge_after(FIGURES_MS + 1_000 + MIN_STAY_MS, without_a) == "b"
+
+
+async def placed_at(
+    placement_driver: PlacementDriver, now: Now, steps: dict[int, tuple[Job, Fog]]
+) -> list[int]:
+    """Place a job in a fog at each time (ms); return the times at which this took a decision."""
+    places: NodesByJob = {}
+    decided = []
+    former = placement_driver.outcome
+    for now.ms, (job, fog) in steps.items():
+        places = await placement_driver.place([job], fog, places)
+        if placement_driver.outcome is not former:
+            former = placement_driver.outcome
+            decided.append(now.ms)
+    return decided
+
+
+@pytest.mark.usefixtures("processes")
+async def test_figures_that_change_each_second_take_a_decision_each_ten_seconds() -> None:
+    now = Now()
+    job = build.job("q", build.task("data", "edge"), sink="edge", scheduler="latency")
+    steps = {at: (job, beside(10 + at % 100_000 / 20, 60)) for at in range(0, 21_000, 1000)}
+    assert await placed_at(PlacementDriver(now), now, steps) == [0, 10_000, 20_000]
+
+
+@pytest.mark.usefixtures("processes")
+async def test_changes_of_nodes_and_jobs_take_a_decision_at_once() -> None:
+    now = Now()
+    fog = beside(10, 60)
+    job = build.job("q", build.task("data", "edge"), build.task("merge"), streams="data>merge",
+        sink="edge")  # fmt: skip
+    scaled = msgspec.structs.replace(
+        fog, nodes=(msgspec.structs.replace(fog.nodes[0], cores=2), *fog.nodes[1:])
+    )
+    without_a = msgspec.structs.replace(scaled, nodes=(scaled.nodes[0], scaled.nodes[2]))
+    moved = msgspec.structs.replace(job, sink="b")
+    steps = {
+        0: (job, fog),
+        1_000: (job, scaled),
+        2_000: (job, without_a),
+        3_000: (moved, without_a),
+        4_000: (moved, beside(10, 61)),
+    }
+    assert await placed_at(PlacementDriver(now), now, steps) == [0, 1_000, 2_000, 3_000, 4_000]
+
+
+@pytest.mark.usefixtures("processes")
+async def test_free_memory_takes_a_decision_at_once_if_it_is_too_little_or_a_task_waits() -> None:
+    now = Now()
+    job, fog = build.over_sites("q"), build.city()
+    steps = {
+        at: (job, with_memory(fog, "edge1", free_mb))
+        for at, free_mb in {0: 2048, 1_000: 1500, 2_000: 500, 3_000: 400, 4_000: 1000}.items()
+    }
+    # At 500 MB, a task of 512 MB lacks memory; at 1000 MB, it is placed again.
+    assert await placed_at(PlacementDriver(now), now, steps) == [0, 2_000, 3_000, 4_000]
 
 
 @pytest.mark.usefixtures("processes")
