@@ -53,6 +53,17 @@ class OrphanedTasks:
         self._has_new |= has_new
         return has_new
 
+    def forget_written(
+        self, tasks: Mapping[Group, Tasks], is_written: Callable[[str], bool]
+    ) -> None:
+        """Forget the tasks that a worker writes; parameters: see ``observe``."""
+        self._tasks -= {
+            (group.id, task)
+            for group, by_task in tasks.items()
+            for task, fragment in by_task.items()
+            if is_written(fragment.id)
+        }
+
     def note_placed(self) -> None:
         """Begin a new ``round`` if tasks have become orphaned since the last placement."""
         self.round += self._has_new

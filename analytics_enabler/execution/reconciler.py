@@ -287,7 +287,9 @@ class Reconciler:
         suspected = {node.name for node in fog.nodes if node.suspected}
         drained_nodes = {node.name for node in fog.nodes if node.drained}
         current = self._placements.nodes()
-        has_lost = self._observe_orphans(current)
+        has_lost = self._orphans.observe(
+            self._planner.tasks, current, self._workers.dead, self.status.is_written
+        )
         if has_lost and self._is_ordered:
             # A merge waits less for the site of an orphaned partial, wherever this is placed.
             self._set_desired()
@@ -324,15 +326,9 @@ class Reconciler:
             decided.append(placement.placed_on(placed, self._clock(), shares))
         await self._placements.store(decided)
         # A worker that was considered dead may have answered meanwhile.
-        self._observe_orphans(current)
+        self._orphans.forget_written(self._planner.tasks, self.status.is_written)
         # A last pane that a dead worker has written meanwhile ends the effect of the first note.
         self._orphans.note_placed()
-
-    def _observe_orphans(self, nodes: NodesByJob) -> bool:
-        """Return whether a task has become orphaned; ``nodes``: before the tasks are placed."""
-        return self._orphans.observe(
-            self._planner.tasks, nodes, self._workers.dead, self.status.is_written
-        )
 
     async def _place(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> NodesByJob:
         """Return the placement of the jobs; tasks leave hot spots if others have room."""
