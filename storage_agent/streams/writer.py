@@ -38,7 +38,7 @@ from storage_agent.streams.group_commit import (
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.manifest import KeySet, Manifest, Tombstone
 from storage_agent.streams.policy import storage_full
-from storage_agent.streams.segments import AppendResult, Segment, encode_segment
+from storage_agent.streams.segments import AppendResult, Segment, encode_in_turn
 from storage_agent.streams.state import LEASE_PREFIX, State, check_size
 
 log = get_logger(__name__)
@@ -418,7 +418,7 @@ class Writer:
         return epoch_error(self._log.name, epoch, self._log.epoch)
 
     async def _store(self, segment: Segment) -> bool:
-        data = encode_segment(segment)
+        data = await encode_in_turn(segment)
         self._moved_at = time.monotonic()
         return await self._ignite.retry(lambda: self._log.append(segment, data), _COMMIT_S)
 
