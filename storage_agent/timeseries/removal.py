@@ -197,6 +197,8 @@ class PointRemover:
         slices = Slices()
         while left:
             versions = {each: self._catalogue.version(each) async for each in slices.over(left)}
+            # The versions may include points of a segment that the log does not contain yet.
+            await self._raw.log.wait_applied()
             latest = await _latest(self._raw.log, left, since)
             if read_remote is not None:
                 for each, (ts, value) in (await read_remote(left)).items():
