@@ -64,7 +64,7 @@ handovers: .venv/stamp ## run 50 handovers of each kind under load, also with ki
 	MISTBOW_HANDOVERS=50 MISTBOW_MAX_PAUSE_S=2 $(BIN)/pytest -rA tests/handovers
 
 scenarios: .venv/stamp ## run each scenario of each Fogify file for MINUTES (5), and compare all results; SCENARIO=tunnel: only this one
-	MISTBOW_SCENARIO_S=$$(($(or $(MINUTES),5) * 60)) MISTBOW_SCENARIO_PAGE=benchmarks/results/scenarios.md \
+	MISTBOW_NEEDS_DOCKER=1 MISTBOW_SCENARIO_S=$$(($(or $(MINUTES),5) * 60)) MISTBOW_SCENARIO_PAGE=benchmarks/results/scenarios.md \
 		$(BIN)/pytest -rA -m soak $(if $(SCENARIO),-k $(SCENARIO)) tests/end_to_end/test_fog_scenarios.py
 
 adaptation: .venv/stamp ## change links, batteries, prices, data and load of a fog, and check the placements

@@ -1,5 +1,6 @@
 """The HTTP API of a worker, with routes for orders and single fragments, as JSON."""
 
+import anyio
 import anyio.to_thread
 import msgspec
 from fastapi import FastAPI, Request, Response
@@ -23,10 +24,17 @@ from mistbow.openapi import raises
 from mistbow.streams.wire import MEDIA_TYPE, encode_rows
 
 _JSON = "application/json"
+_STATUS_THREADS = 4
+"""The number of threads that only read statuses.
+
+An order or a preview uses its thread for seconds, and the enabler considers a worker dead whose
+statuses do not come.
+"""
 
 
 def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
     """Add to ``app`` the routes that run, list, show and stop the fragments of ``worker``."""
+    status_threads = anyio.CapacityLimiter(_STATUS_THREADS)
 
     @app.put(
         "/fragments/{fragment_id}",
@@ -92,7 +100,7 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
         """List the fragments of this worker with their status."""
         # An empty list would show the enabler a worker that can run fragments.
         worker.check_started()
-        statuses = await anyio.to_thread.run_sync(worker.list)
+        statuses = await anyio.to_thread.run_sync(worker.list, limiter=status_threads)
         return Response(msgspec.json.encode(statuses), media_type=_JSON)
 
     @app.get("/fragments/{fragment_id}", tags=["fragments"])
@@ -100,7 +108,7 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
     @raises(NotFoundError)
     async def show(fragment_id: str) -> Response:
         """Return the status of a fragment."""
-        status = await anyio.to_thread.run_sync(worker.show, fragment_id)
+        status = await anyio.to_thread.run_sync(worker.show, fragment_id, limiter=status_threads)
         return Response(msgspec.json.encode(status), media_type=_JSON)
 
     @app.delete("/fragments/{fragment_id}", status_code=204, tags=["fragments"])

@@ -26,7 +26,7 @@ from ignite_server.settings import IgniteSettings
 from mistbow.flags import command_of, exit_on_errors
 from monitoring_agent.settings import MonitorSettings
 from storage_agent.settings import AgentSettings
-from suite.settings import RunSettings
+from suite.settings import NodeSettings, RunSettings
 
 _SERVICES: dict[str, tuple[type[BaseSettings], str]] = {
     "agent": (AgentSettings, "Run a storage agent."),
@@ -50,6 +50,12 @@ def _run_suite(settings: RunSettings) -> None:
     run(settings)
 
 
+def _run_node(settings: NodeSettings) -> None:
+    from suite.node import run
+
+    run(settings)
+
+
 def _set_up(settings: IgniteSettings) -> None:
     from suite.preparation import prepare
 
@@ -69,6 +75,9 @@ app.command("run", help="Run all services on this machine, and show the results 
 )
 for _name, (_settings, _help) in _SERVICES.items():
     app.command(_name, help=_help)(command_of(_settings, _service(_name)))
+app.command("supervise", help="Run a worker or an enabler with a monitoring agent.")(
+    command_of(NodeSettings, _run_node)
+)
 app.command("setup", help="Download Ignite's jars, and prepare fast starts of the services.")(
     command_of(IgniteSettings, _set_up)
 )

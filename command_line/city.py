@@ -28,6 +28,16 @@ Rate = Annotated[float, typer.Option(help="Points per second of all buses togeth
 Vehicles = Annotated[int, typer.Option(help="The number of buses.")]
 Seconds = Annotated[int, typer.Option(min=0, help="Duration (s); 0: until stopped.")]
 Seed = Annotated[int, typer.Option(help="Seed: equal seeds give equal points.")]
+Agents = Annotated[
+    int | None,
+    typer.Option(
+        envvar="MISTBOW_CITY_AGENTS",
+        min=1,
+        help="How many of the storage agents exist, from the first one on: the buses of all "
+        "regions send to these. By default, all exist.",
+        show_default=False,
+    ),
+]
 TokenFiles = Annotated[
     str,
     typer.Option(
@@ -48,14 +58,18 @@ def city(
     seed: Seed = 1,
     token: Token = None,
     token_files: TokenFiles = "",
+    agents: Agents = None,
 ) -> None:
     """Send the positions, passengers and delays of a city's buses to storage agents."""
     from city_workload import City
 
-    tokens = _tokens(urls, token_files) if token_files else [bearer_token(token)] * len(urls)
+    existing = urls[:agents]
+    tokens = (
+        _tokens(urls, token_files, agents) if token_files else [bearer_token(token)] * len(existing)
+    )
     names = tuple(name.strip() for name in regions.split(","))
     story = City(regions=names, vehicles=vehicles, rate=rate, seed=seed)
-    sent = asyncio.run(_send(story, urls, tokens, seconds))
+    sent = asyncio.run(_send(story, existing, tokens, seconds))
     console = Console()
     for region in names:
         stored, lost = sent.stored.get(region, 0), sent.lost.get(region, 0)
@@ -64,14 +78,15 @@ def city(
         raise typer.Exit(1)
 
 
-def _tokens(urls: list[str], files: str) -> list["SenderToken"]:
+def _tokens(urls: list[str], files: str, agents: int | None) -> list["SenderToken"]:
+    """Return the tokens for the agents that exist; ``agents``: their number, None: all."""
     from city_workload import SenderToken
 
     paths = [Path(each.strip()) for each in files.split(",")]
     if len(paths) != len(urls):
         raise typer.BadParameter(f"--token-files names {len(paths)} files for {len(urls)} agents")
     try:
-        return [SenderToken(path) for path in paths]
+        return [SenderToken(path) for path in paths[:agents]]
     except ValueError as error:
         raise typer.BadParameter(f"--token-files: {error}") from None
 

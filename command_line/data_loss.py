@@ -25,10 +25,11 @@ def accept_loss(settings: IgniteSettings) -> None:
     from suite.processes import ignite_config
 
     away = cluster.accept_loss(ignite_config(settings), settings.jars_folder)
-    _out.print(f"removed from the site: {', '.join(away)}", highlight=False)
+    _out.print(f"removed from the site: {', '.join(away)}", highlight=False, soft_wrap=True)
     _out.print(
         "Empty the folder ignite/ of a removed node before that node is started again.",
         highlight=False,
+        soft_wrap=True,
     )
 
 
@@ -72,4 +73,5 @@ def repair(
     _out.print(
         f"{stream}: {body['missing']:,} rows were missing, {body['restored']:,} are restored",
         highlight=False,
+        soft_wrap=True,
     )

@@ -102,6 +102,7 @@ def _to_json(report: "FabricReport", problems: "list[Problem]") -> str:
 def _print(report: "FabricReport", problems: "list[Problem]") -> None:
     _out.print(_sites(report))
     _out.print(_workers(report))
+    _out.print(enablers_table(report))
     if report.fabric.links:
         _out.print(_links(report))
     if report.deployments:
@@ -148,6 +149,18 @@ def _workers(report: "FabricReport") -> Table:
             )
         if not site.workers:
             table.add_row(Text(site.name), "-", "", "", "", "no worker")
+    return table
+
+
+def enablers_table(report: "FabricReport") -> Table:
+    """Return a table of the enablers by domain; the active one is first."""
+    table = Table("domain", "site", "enabler", "state")
+    found = [(each, site.name) for site in report.fabric.sites for each in site.enablers]
+    for enabler, site in sorted(found, key=lambda each: (each[0].domain, not each[0].is_active)):
+        state = "active" if enabler.is_active else "standby"
+        table.add_row(*map(Text, (enabler.domain, site, enabler.url, state)))
+    if not found:
+        table.add_row("-", "", "", "no enabler")
     return table
 
 

@@ -81,7 +81,12 @@ def _of_site(site: Site, report: FabricReport) -> Iterator[Problem]:
         for text in status.waiting_for:
             yield Problem(where, f"its agent waits for {text}", "Read the logs of its storage.")
         for text in status.warnings:
-            yield Problem(where, text, "See docs/operations.md.")
+            # A warning consists of the problem and, after a colon, its remedy.
+            what, _, action = text.partition(": ")
+            remedy = (
+                f"{action[:1].upper()}{action[1:]}." if action else "Read the log of its agent."
+            )
+            yield Problem(where, what, remedy)
     if (cluster := report.clusters.get(site.name)) is not None:
         yield from _of_cluster(site.name, cluster)
 

@@ -4,6 +4,7 @@ The label ``mistbow.tls`` of a container is ``service``: it gets a certificate f
 ``client``: it gets the authorities that it trusts.
 """
 
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,15 @@ from cryptography import x509
 from fog_emulation.fog_trust import LIFETIME, RENEWAL
 from mistbow.auth.authority import CertificateAuthority
 from mistbow.clock import utc_now
+from mistbow.errors import ConflictError
+from mistbow.files import write_file
 
 LABEL = "mistbow.tls"
 
 _AUTHORITY_LIFETIME = timedelta(days=3650)
+
+_DELIVERED = "bundle.delivered"
+"""The file with the authorities that the services got last, beside ``bundle.pem``."""
 
 
 class FogCertificates:
@@ -32,6 +38,30 @@ class FogCertificates:
     def bundle(self) -> Path:
         """The file with the authorities of the fog; it exists once a certificate was issued."""
         return self._authority.bundle
+
+    def check_delivered(self, names: Iterable[str]) -> None:
+        """Raise ``ConflictError`` if a new certificate would be refused by the other services.
+
+        ``names``: the services whose files are requested next. Their certificates would be of the
+        present authority, which the other services have not got yet.
+        """
+        files = (self._authority.folder / f"{name}.pem" for name in names)
+        found = [x509.load_pem_x509_certificate(f.read_bytes()) for f in files if f.exists()]
+        if all(map(self._authority.has_signed, found)):
+            return
+        delivered = self._authority.folder / _DELIVERED
+        if not delivered.exists() or not self._authority.is_in(delivered.read_bytes()):
+            raise ConflictError(
+                "the authority has been replaced, and the services have not got the new one yet, "
+                "so they would refuse its certificates",
+                hint="Repeat this command with --trust-only, and apply its output. When all "
+                "services have the new bundle.pem, repeat it without --trust-only "
+                '(docs/kubernetes.md, "Replace the authority").',
+            )
+
+    def record_delivered(self) -> None:
+        """Record that the services get the present bundle."""
+        write_file(self._authority.folder / _DELIVERED, self._bundle(), 0o644)
 
     def authorities(self, container: Any) -> dict[str, bytes]:
         """Return the authorities that a container trusts: name of the file -> content."""

@@ -331,17 +331,20 @@ def where_to_look(deployment: str, agents: Mapping[str, str], tls: bool) -> str:
 
     ``agents``: service and number of the replica -> address.
     """
+    # The operator may have removed edge-1.
+    edges = (name for name in agents if name.startswith("edge-"))
+    edge = min(edges, key=lambda name: int(name.removeprefix("edge-")))
     admin, reader, sender = (
         str(TRUST.token_file(site, role).relative_to(image.ROOT))
-        for site, role in ((CORE, "admin"), (CORE, "reader"), ("edge-1", "sender"))
+        for site, role in ((CORE, "admin"), (CORE, "reader"), (edge, "sender"))
     )
     url = f"{_scheme(tls)}://127.0.0.1:{PORT}"
     ca = str(CERTIFICATES.bundle.relative_to(image.ROOT)) if tls else ""
     trusted = f" MISTBOW_TLS_CA={ca}" if tls else ""
-    curls = Curls(agents["edge-1"], url, sender, reader, ca)
+    curls = Curls(agents[edge], url, sender, reader, ca)
     core = agents["storage-cloud-1"]
     return f"""
-Send a point to the edge in the north, and follow the insight that reads it:
+Send a point to {edge}, and follow the insight that reads it:
   {curls.post("delay", 4000)}
   {curls.follow(deployment, "worst_delay")}
 The agents serve at {", ".join(f"{at} ({name})" for name, at in agents.items())}.

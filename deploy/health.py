@@ -6,22 +6,34 @@ The script imports only the standard library, since it runs every few seconds in
 import os
 import ssl
 import sys
-from http.client import HTTPConnection, HTTPSConnection
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
 _TIMEOUT_S = 4
+"""Less than the time-out of the health check in docker-compose.yml."""
 
 
-def main(port: int) -> None:
-    """Exit with 0 if the service is ready, otherwise with the text of the service's answer."""
+def main(*ports: int) -> None:
+    """Exit with 0 if all services are ready, otherwise with the answers of the others.
+
+    The services are asked at the same time, so a slow one hides no answer of another one.
+    """
+    with ThreadPoolExecutor(len(ports)) as pool:
+        problems = list(filter(None, pool.map(_problem, ports)))
+    if problems:
+        sys.exit("\n".join(problems))
+
+
+def _problem(port: int) -> str:
+    """Return why a service is not ready; empty: it is ready."""
     connection = _connection(port)
     try:
         connection.request("GET", "/readyz", headers=_headers(port))
         answer = connection.getresponse()
         body = answer.read().decode(errors="replace")
-    except OSError as error:
-        sys.exit(f"no answer: {error}")
-    if answer.status != 200:
-        sys.exit(body)
+    except (OSError, HTTPException) as error:
+        return f"no answer at port {port}: {error}"
+    return "" if answer.status == 200 else body
 
 
 def _connection(port: int) -> HTTPConnection:
@@ -45,5 +57,4 @@ def _headers(port: int) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:]:
-        main(int(each))
+    main(*map(int, sys.argv[1:]))

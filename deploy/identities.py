@@ -39,7 +39,7 @@ def deliver(
             if certificates is not None:
                 files |= certificates.files(container)
         except ConflictError as error:
-            done[container.name] = [f"left out: {error.message}"]
+            done[container.name] = [f"left out: {error.message}. {error.hint}"]
             continue
         needed[container] = files
     _update_all(needed, done)

@@ -109,20 +109,24 @@ def secrets(
 
     ``trust_only``: components keep their certificates. After a rotation of the authority, they then
     trust the new authority before it signs a certificate. Nodes get changed secrets at different
-    times, so a certificate must not change together with the authorities.
+    times, so a certificate must not change together with the authorities: without ``trust_only``,
+    raises ``ConflictError`` before the first secret if no earlier call has yielded secrets with the
+    new authority.
     """
     name = release_prefix(release)
-    tls = values["tls"]
+    has_authority = values["tls"]["enabled"] and not values["tls"]["existingSecrets"]
     authority = FogCertificates(trust.folder / "ca")
+    if has_authority and not trust_only:
+        authority.check_delivered(f"{name}-{part}-{at}" for part, _, at in _components(values))
     for component, kind, site in _components(values):
         whole = f"{name}-{component}-{site}"
         reach = ("*",) if site == values["enabler"]["site"] else ()
         try:
             files = trust.files(NodeTrust(site, (kind,), reach, prefix=f"{name}-"))
         except ConflictError as error:  # its identity is revoked; the others must learn this
-            report(f"{whole} is left out: {error.message}")
+            report(f"{whole} is left out: {error.message}. {error.hint}")
             continue
-        if tls["enabled"] and not tls["existingSecrets"]:
+        if has_authority:
             hosts = _hosts(f"{name}-enabler" if kind == "enabler" else whole, kind, namespace)
             hosts += _exposed_hosts(values, component, site)
             files |= authority.files_of(whole, hosts, trust_only=trust_only)
@@ -140,6 +144,8 @@ def secrets(
             "type": "Opaque",
             "data": {each: base64.b64encode(files[each]).decode() for each in files},
         }
+    if has_authority:
+        authority.record_delivered()
 
 
 def _components(values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -1,15 +1,21 @@
-"""Check the documents: links, the syntax of insights in examples, and names of code."""
+"""Check the documents: links and their sections, the syntax of insights in examples, and names of
+code.
+"""
 
 import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from grammar import ParseError, parse, render
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
+SECTION = re.compile(r"\]\((?!\w+:)([^)#\s]*)#([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"^```.*?^```|`[^`]+`", re.DOTALL | re.MULTILINE)
 EXAMPLE = re.compile(r"^```mistbow\n(.*?)^```", re.DOTALL | re.MULTILINE)
 NAME = re.compile(r"`([a-z_]+(?:/[a-z_]+)*\.py):([A-Za-z_.]+)`")
@@ -25,6 +31,7 @@ def problems() -> Iterator[str]:
         for target in LINK.findall(CODE.sub("", text)):
             if not (page.parent / target).exists():
                 yield f"{page.relative_to(ROOT)}: {target} does not exist"
+        yield from _unknown_sections(page, text)
         for example in EXAMPLE.findall(text):
             yield from _syntax(page, example)
         for file, name in NAME.findall(text):
@@ -32,6 +39,20 @@ def problems() -> Iterator[str]:
                 yield f"{page.relative_to(ROOT)}: {file} defines no {name}"
     for page in sorted(ROOT.glob("examples/*.insights")):
         yield from _syntax(page, page.read_text())
+
+
+def _unknown_sections(page: Path, text: str) -> Iterator[str]:
+    for target, section in SECTION.findall(CODE.sub("", text)):
+        file = page.parent / target if target else page
+        if file.suffix == ".md" and file.is_file() and section not in _sections(file):
+            yield f"{page.relative_to(ROOT)}: {file.name} has no section #{section}"
+
+
+@cache
+def _sections(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page, as Git hosts name them."""
+    headings = HEADING.findall(FENCED.sub("", page.read_text()))
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def _syntax(page: Path, text: str) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """The emulated fogs on the Docker daemon of this machine, and the state of their nodes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import docker  # type: ignore[import-untyped]
@@ -20,13 +20,15 @@ class NodeState:
 
     ``state``: a state of Docker, such as ``running`` or ``exited``; ``absent``: there is no
     container. ``cores``, ``memory_bytes``: the present limits; 0 without a container.
+    ``addresses``: network -> the address at which this machine reaches the node; empty unless the
+    node runs.
     """
 
     name: str
     state: str
     cores: float = 0.0
     memory_bytes: int = 0
-    networks: tuple[str, ...] = ()
+    addresses: Mapping[str, str] = field(default_factory=dict)
 
 
 def fogs() -> dict[str, list[NodeState]]:
@@ -65,7 +67,7 @@ def list_table(found: dict[str, list[NodeState]]) -> Table:
 
 def status_table(nodes: list[NodeState]) -> Table:
     """Return a table of the nodes of one fog."""
-    table = Table("instance", "state", "cores", "memory", "networks")
+    table = Table("instance", "state", "cores", "memory", "networks and addresses")
     for node in nodes:
         there = node.state != "absent"
         table.add_row(
@@ -73,7 +75,7 @@ def status_table(nodes: list[NodeState]) -> Table:
             node.state,
             f"{node.cores:g}" if there else "",
             f"{node.memory_bytes / 2**20:.0f} MB" if there else "",
-            ", ".join(node.networks),
+            "\n".join(f"{name} {at}".strip() for name, at in node.addresses.items()),
         )
     return table
 
@@ -85,7 +87,7 @@ def _state(container: Any) -> NodeState:
         state=container.status,
         cores=_cores(limits),
         memory_bytes=limits.get("Memory") or 0,
-        networks=tuple(_networks(container)),
+        addresses=dict(_addresses(container)),
     )
 
 
@@ -94,7 +96,7 @@ def _cores(limits: Any) -> float:
     return round(float(limits["CpuQuota"]) / period, 3) if period else 0.0
 
 
-def _networks(container: Any) -> Iterator[str]:
+def _addresses(container: Any) -> Iterator[tuple[str, str]]:
     prefix = container.name.removesuffix(container.labels[NODE_LABEL])
-    for network in sorted(container.attrs["NetworkSettings"]["Networks"]):
-        yield network.removeprefix(prefix)
+    for network, settings in sorted(container.attrs["NetworkSettings"]["Networks"].items()):
+        yield network.removeprefix(prefix), settings.get("IPAddress") or ""

@@ -37,6 +37,7 @@ _SITE = "mistbow.site"
 _IDENTITIES = "mistbow.identities"
 _REACH = "mistbow.reach"
 _SENDS_TO = "mistbow.sends-to"
+_MONITOR = "monitor"
 _USER = 10001
 """The user and the group of the image."""
 
@@ -66,10 +67,25 @@ class NodeTrust:
         """Return the further sites at which the service of a kind has its rights."""
         return self.kind_reach.get(kind, self.reach)
 
+    def name_of(self, kind: str) -> str:
+        """Return the name of the identity of the service of a kind.
+
+        Several containers of a site may have a monitoring agent, so its name contains the kinds of
+        the other services of the container.
+
+        >>> NodeTrust("hub", ("worker", "monitor")).name_of("monitor")
+        'monitor-worker-hub'
+        """
+        others = () if kind != _MONITOR else (each for each in self.identities if each != kind)
+        return self.prefix + "-".join((kind, *others, self.site))
+
     @property
     def is_core(self) -> bool:
-        """Whether people administer the fog here: its services have their rights at all sites."""
-        reaches = [self.reach_of(kind) for kind in self.identities]
+        """Whether people administer the fog here: its services have their rights at all sites.
+
+        A monitoring agent needs rights at its own site only.
+        """
+        reaches = [self.reach_of(kind) for kind in self.identities if kind != _MONITOR]
         return bool(reaches) and all(EVERYWHERE in each for each in reaches)
 
 
@@ -161,14 +177,16 @@ class FogTrust:
     def _identity(self, kind: str, node: NodeTrust) -> Path:
         if not self._keys.exists:
             self._keys.create()
-        name = f"{node.prefix}{kind}-{node.site}"
+        name, reach = node.name_of(kind), node.reach_of(kind)
         if self._keys.is_revoked(name):
+            reaches = "".join(f" --reach '{each}'" for each in reach)
             raise ConflictError(
                 f"the identity {name} is revoked",
-                hint=f"Remove its container. To trust it again: mistbow identity issue {name} "
-                f"--folder {self._keys.folder} …",
+                hint="Remove the stolen service. To trust its replacement: mistbow identity "
+                f"issue {name} --kind {kind} --site {node.site}{reaches} "
+                f"--folder {self._keys.folder}",
             )
-        found, reach = self._keys.all().get(name), node.reach_of(kind)
+        found = self._keys.all().get(name)
         if (
             isinstance(found, Credential)
             and (found.kind, found.site, set(found.reach)) == (kind, node.site, set(reach))

@@ -50,8 +50,19 @@ EVICTED_ROWS = Counter(
     "Rows that expired, or were evicted at the storage limit.",
     ["stream"],
 )
+LIMIT_EVICTED_ROWS = Counter(
+    "mistbow_agent_limit_evicted_rows",
+    "Rows that were evicted at the storage limit, before they had expired.",
+)
 DISK_FREE = Gauge("mistbow_agent_disk_free_bytes", "Free bytes of the disk with the agent's home.")
 DISK_SIZE = Gauge("mistbow_agent_disk_size_bytes", "Size of the disk with the agent's home.")
+DISK_FREE_INODES = Gauge(
+    "mistbow_agent_disk_free_inodes", "Free inodes of the disk with the agent's home."
+)
+DISK_INODES = Gauge(
+    "mistbow_agent_disk_inodes",
+    "Inodes of the disk with the agent's home; 0: the file system has no such limit.",
+)
 CLOCK_SKEW = Gauge(
     "mistbow_agent_clock_skew_seconds",
     "Difference between a peer's clock and this agent's; above 0: the peer's is ahead.",

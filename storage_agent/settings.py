@@ -84,7 +84,8 @@ class AgentSettings(ServiceSettings):
         default=5_000_000,
         ge=1,
         le=100_000_000,
-        description="The number of series from which bodies with new series are refused (413).",
+        description="The maximum number of series of the site. A body whose new series would "
+        "exceed it is refused (413); bodies without new series are stored.",
     )
     retention_s: int | None = Field(
         default=30 * 86_400,

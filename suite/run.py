@@ -17,8 +17,9 @@ from mistbow.private_files import make_home
 from suite.child_logs import FileLog
 from suite.example_insights import follow_results, problem, silent_insights
 from suite.preparation import check_all_ports, prepare
-from suite.processes import check_settings_of, children, secrets_of, urls
+from suite.processes import children, urls
 from suite.results_table import ResultsTable, result_line
+from suite.services import check_settings_of, secrets_of
 from suite.settings import RunSettings
 from suite.signals import stop_on_signals
 from suite.supervisor import Supervisor

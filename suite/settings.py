@@ -1,14 +1,22 @@
-"""The settings of a site's storage, and of the whole suite on one machine."""
+"""The settings of a site's storage, of a node without storage, and of the whole suite."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from ignite_server.settings import IgniteSettings
+from mistbow.auth.credential import Kind
+from mistbow.auth.identity import Proof, identity_file
 from mistbow.settings import Host
 from mistbow.trust_settings import TlsSettings, check_identity
 
 _SERVICES = ("worker", "agent", "monitor")
+_MAIN_SERVICES: Mapping[frozenset[str], Kind] = {
+    frozenset({"worker", "monitor"}): "worker",
+    frozenset({"enabler", "monitor"}): "enabler",
+}
+"""The services of a node without storage -> the one that is not its monitoring agent."""
 
 _EXAMPLE = Path("examples/host.insights")
 _ROOT = Path(__file__).resolve().parents[1]
@@ -73,6 +81,74 @@ class StorageSettings(IgniteSettings, TlsSettings):
         names = [name for name in type(self).model_fields if name.startswith("ignite_")]
         names += [f"{service}_port" for service in self.service_names]
         return {name: getattr(self, name) for name in names if name.endswith("_port")}
+
+
+class NodeSettings(TlsSettings):
+    """A node without storage: a worker or an enabler, and a monitoring agent.
+
+    The services have further settings of their own.
+    """
+
+    home: Path = Field(default=Path(".mistbow"), description="Folder of data and logs.")
+    host: Host = Field(default="127.0.0.1", description="Address that the services listen on.")
+    services: str = Field(
+        default="worker,monitor",
+        description="The services of this node: worker,monitor or enabler,monitor.",
+    )
+    worker_port: int = Field(
+        default=8100, ge=1, le=65535, description="Port of the analytics worker."
+    )
+    enabler_port: int = Field(default=8000, ge=1, le=65535, description="Port of the enabler.")
+    monitor_port: int = Field(
+        default=8200, ge=1, le=65535, description="Port of the monitoring agent."
+    )
+    monitor_identity_file: Path | None = Field(
+        default=None,
+        validate_default=True,
+        description="File with the identity of the monitoring agent of this node.",
+    )
+
+    @field_validator("services")
+    @classmethod
+    def _check_services(cls, text: str, info: ValidationInfo) -> str:
+        names = tuple(name.strip() for name in text.split(","))
+        kind = _MAIN_SERVICES.get(frozenset(names)) if len(names) == 2 else None
+        if kind is None:
+            raise ValueError("it must be worker,monitor or enabler,monitor")
+        if (file := info.data.get("identity_file")) is not None:
+            check_identity(file, kind)
+        return f"{kind},monitor"
+
+    @field_validator("monitor_identity_file")
+    @classmethod
+    def _check_monitor_identity(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        if file is not None:
+            check_identity(file, "monitor")
+        elif info.data.get("identity_file") is not None:
+            raise ValueError(
+                "the monitoring agent of this node needs an identity of its own, in "
+                "MISTBOW_MONITOR_IDENTITY_FILE: mistbow identity issue NAME --kind monitor"
+            )
+        return file
+
+    @property
+    def service_names(self) -> tuple[str, ...]:
+        """The names of the services of this node, in the order of their start."""
+        return tuple(self.services.split(","))
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports of the services of this node: service -> port."""
+        return {name: getattr(self, f"{name}_port") for name in self.service_names}
+
+    def identity_file_of(self, service: str) -> Path | None:
+        """Return the file with the identity of a service of this node; None: it has none."""
+        return self.monitor_identity_file if service == "monitor" else self.identity_file
+
+    def proof_of(self, service: str) -> Proof:
+        """Return the proof of a service of this node; None: the fog has no token."""
+        file = self.identity_file_of(service)
+        return self.secret if file is None else identity_file(file, self.shared_token or "")
 
 
 class RunSettings(IgniteSettings, TlsSettings):

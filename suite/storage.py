@@ -6,10 +6,10 @@ from mistbow.private_files import make_home
 from mistbow.service import require_token_beyond_loopback
 from suite.child_logs import StdoutLog
 from suite.preparation import check_all_ports
-from suite.processes import check_settings_of, secrets_of, storage
+from suite.processes import storage
+from suite.services import check_settings_of, secrets_of
 from suite.settings import StorageSettings
-from suite.signals import stop_on_signals
-from suite.supervisor import Supervisor
+from suite.supervisor import supervise
 
 
 def run(settings: StorageSettings) -> None:
@@ -20,16 +20,5 @@ def run(settings: StorageSettings) -> None:
     with home_lock(settings.home, "run", "a suite") as lock:
         check_all_ports(settings, settings.host)
         ensure_jars(settings.jars_folder)
-        stopping = stop_on_signals()
-        output = StdoutLog(secrets_of(settings))
-        for problem in problems:
-            output.report(problem)
         # The class path of Ignite lists its jars, which exist only now.
-        supervisor = Supervisor(storage(settings), output, keep_open=[lock])
-        try:
-            if supervisor.start(stopping):
-                stopping.wait()
-        finally:
-            output.report("stopping")
-            supervisor.stop()
-            output.report("stopped")
+        supervise(storage(settings), StdoutLog(secrets_of(settings)), problems, keep_open=[lock])

@@ -2,11 +2,12 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from uuid import uuid4
 
 from suite.child import Child, ManagedChild
 from suite.child_logs import ChildLogs
+from suite.signals import stop_on_signals
 from suite.watchdog import start_watchdog
 
 _PAUSE_S = 0.1
@@ -71,3 +72,20 @@ class Supervisor:
         if self._watchdog.stdin is not None:
             self._watchdog.stdin.close()
         self._watchdog.wait()
+
+
+def supervise(
+    children: Sequence[Child], output: ChildLogs, problems: Iterable[str], keep_open: Sequence[int]
+) -> None:
+    """Run children until SIGTERM or Ctrl-C, and report problems first; see ``Supervisor``."""
+    stopping = stop_on_signals()
+    for problem in problems:
+        output.report(problem)
+    supervisor = Supervisor(children, output, keep_open)
+    try:
+        if supervisor.start(stopping):
+            stopping.wait()
+    finally:
+        output.report("stopping")
+        supervisor.stop()
+        output.report("stopped")

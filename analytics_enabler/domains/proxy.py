@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from urllib.parse import quote
 
 import httpx
@@ -58,6 +58,12 @@ _MAX_LIST_BYTES = 16 * 2**20
 _TRANSIENT = frozenset({408, 421, 425, 429})
 """The statuses from 400 to 499 after which a repetition of the same request may succeed."""
 
+_MAX_IDLE_CLIENTS = 16
+"""The number of clients above which those of enablers that are gone are closed.
+
+An enabler may be back soon, and its answers to requests may still arrive.
+"""
+
 _FOLLOW_TIMEOUT = httpx.Timeout(45.0, connect=2.0)
 _LIMITS = httpx.Limits(max_connections=200, max_keepalive_connections=20)
 
@@ -96,8 +102,7 @@ class DomainProxy:
 
     async def close(self) -> None:
         """Close all connections."""
-        for client in self._clients.values():
-            await client.aclose()
+        await self._close(self._clients.keys())
 
     async def send(self, request: Request, to: KnownEnabler) -> Response:
         """Return the answer of another enabler to a request, such as a stream of results.
@@ -282,6 +287,7 @@ class DomainProxy:
 
         Raises ``httpx.HTTPError`` if the enabler does not answer in time.
         """
+        await self._close_gone(to)
         try:
             async with asyncio.timeout(seconds):
                 return await self._client(to).request(
@@ -299,6 +305,7 @@ class DomainProxy:
         self, request: Request, to: KnownEnabler, marks: Mapping[str, str]
     ) -> httpx.Response:
         """Send a request to another enabler; ``marks``: the headers of a proxied request."""
+        await self._close_gone(to)
         client = self._client(to)
         headers = {name: value for name, value in request.headers.items() if name in _HEADERS}
         is_feed = request.url.path.endswith(("/follow", "/events"))
@@ -337,7 +344,7 @@ class DomainProxy:
 
     def _client(self, to: KnownEnabler) -> httpx.AsyncClient:
         """Return the client for an enabler, which must be of the site that announces it."""
-        key, url = (to.site, to.enabler.url), to.enabler.url
+        key, url = _key(to), to.enabler.url
         if key not in self._clients:
             self._clients[key] = httpx.AsyncClient(
                 base_url=url,
@@ -346,6 +353,24 @@ class DomainProxy:
                 trust_env=False,
             )
         return self._clients[key]
+
+    async def _close_gone(self, to: KnownEnabler) -> None:
+        """Close the clients of enablers that are gone if there are many; retain that of ``to``.
+
+        An enabler that starts again at another address would otherwise leave its client for ever.
+        """
+        if len(self._clients) <= _MAX_IDLE_CLIENTS:
+            return
+        known = {_key(each) for each in (*self.directory.others(), to)}
+        await self._close(self._clients.keys() - known)
+
+    async def _close(self, keys: Collection[tuple[str, str]]) -> None:
+        closing = [self._clients.pop(key) for key in list(keys)]
+        await asyncio.gather(*(client.aclose() for client in closing))
+
+
+def _key(to: KnownEnabler) -> tuple[str, str]:
+    return to.site, to.enabler.url
 
 
 def _headers_s(timeout: httpx.Timeout) -> float:

@@ -1,17 +1,16 @@
 """The reconciler of deployments: plans and places tasks, and sets workers' desired fragments."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from analytics.plan.fragments import Fragment
 from analytics.plan.nodes import Plan
-from analytics.plan.orders import Lease, PartialOwner
+from analytics.plan.orders import Lease
 from analytics_enabler.catalogue import DataCatalogue, SeriesIndex
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.execution.demand_estimates import DemandEstimates
+from analytics_enabler.execution.desired_fragments import desired_fragments
 from analytics_enabler.execution.group_placements import GroupPlacements
 from analytics_enabler.execution.history import ExecutionHistory, LoadReasons, ObservedWorkers
 from analytics_enabler.execution.orphans import OrphanedTasks
@@ -24,13 +23,12 @@ from analytics_enabler.execution.source_quality import SourceQualities
 from analytics_enabler.execution.status import ExecutionStatus
 from analytics_enabler.execution.worker_reconcilers import (
     Connect,
-    DesiredFragments,
     WorkerReconciler,
     WorkerReconcilers,
 )
 from analytics_enabler.fabric_view import FabricView
-from analytics_enabler.fragments import Tasks, data_site, result_task
-from analytics_enabler.groups import Group, slug
+from analytics_enabler.fragments import Tasks, data_site
+from analytics_enabler.groups import Group
 from analytics_enabler.metrics import INSIGHTS, RECONCILE_ERRORS
 from analytics_enabler.scheduling.driver.capacity import fit_running
 from analytics_enabler.scheduling.driver.driver import (
@@ -342,36 +340,14 @@ class Reconciler:
         return self._readable[1]
 
     def _set_desired(self) -> None:
-        desired: dict[str, dict[str, Fragment]] = defaultdict(dict)
-        retained: set[PartialOwner] = set()
-        moving: set[str] = set()
-        checked: dict[str, dict[str, float]] = defaultdict(dict)
-        orphaned: dict[str | None, set[str]] = defaultdict(set)
-        for group, tasks in self._planner.tasks.items():
-            for task, fragment in tasks.items():
-                node = self.status.node(group, task)
-                if node is not None:
-                    desired[node][fragment.id] = fragment
-                    share = self._placements.checked(group).get(task, 0.0)
-                    if share > 0:
-                        checked[node][fragment.id] = share
-                    if not self.status.is_active(group, task):
-                        moving.add(fragment.id)
-                if self._orphans.has(group, task):
-                    # The merge waits less for the panes of an orphaned partial.
-                    for reader in {node, self.status.node(group, result_task(tasks))}:
-                        orphaned[reader].add(fragment.id)
-            if not self.status.is_active(group, result_task(tasks)):
-                retained |= {(group.id, slug(site)) for site in self._fabric_view.sites}
-        for worker in self._workers.all():
-            name = worker.worker.name
-            fragments = desired.get(name, {})
-            worker.set_desired(
-                DesiredFragments(
-                    fragments,
-                    frozenset(retained),
-                    moving=frozenset(moving - fragments.keys()),
-                    checked=checked.get(name, {}),
-                    orphaned=frozenset(orphaned[name]),
-                )
-            )
+        workers = {each.worker.name: each for each in self._workers.all()}
+        desired = desired_fragments(
+            self._planner.tasks,
+            self.status,
+            self._placements.checked,
+            self._orphans,
+            workers,
+            self._fabric_view.sites,
+        )
+        for name, worker in workers.items():
+            worker.set_desired(desired[name])

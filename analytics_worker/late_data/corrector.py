@@ -48,7 +48,8 @@ later scan repeats these rows.
 _MAX_ROWS = 100_000
 """The greatest number of results that are corrected at once, so that they fit into memory."""
 
-_POSITION_ATTRIBUTES = {Whole: "corrected", Merge: "decided"}
+POSITION_ATTRIBUTES = {Whole: "corrected", Merge: "decided"}
+"""The attributes of targets that contain the position before which late data is processed."""
 
 
 class LateDataScanner(Protocol):
@@ -182,7 +183,9 @@ class Corrector:
         task = self._task
         if task is None or not isinstance(task.scanner, LatePaneScanner):
             return {}
-        return {gap.site: gap.after for gap in task.scanner.presence.open_gaps()}
+        sites = {location.data_site for location in task.fragment.sources}
+        gaps = task.scanner.presence.open_gaps()
+        return {gap.site: gap.after for gap in gaps if gap.site in sites}
 
     def begin(
         self,
@@ -203,7 +206,7 @@ class Corrector:
         """
         target = self._agent.at(fragment.target.site)
         attributes = target.info(fragment.target.stream).attributes
-        name = _POSITION_ATTRIBUTES[type(fragment)]
+        name = POSITION_ATTRIBUTES[type(fragment)]
         with self._storing:
             scanner: LateDataScanner
             if isinstance(fragment, Merge):
@@ -376,7 +379,7 @@ class Corrector:
             return
         target = task.fragment.target
         self._stored_position = position
-        attributes = {_POSITION_ATTRIBUTES[type(task.fragment)]: position}
+        attributes = {POSITION_ATTRIBUTES[type(task.fragment)]: position}
         self._agent.at(target.site).advance(target.stream, task.epoch, attributes=attributes)
 
     def _split_by_rows(

@@ -1,4 +1,4 @@
-"""The last gap of each site of a merge: it decides which sites a recomputed tick includes."""
+"""The last gaps of the sites of a merge: they decide which sites a recomputed tick includes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from mistbow.client.agent import AgentClient
 
 @dataclass(frozen=True, slots=True)
 class LastGaps:
-    """The last gap of each site whose gap is open, or that is no longer a source.
+    """The open gaps of the sources of a merge, and the gaps of removed sites.
 
-    Earlier gaps have ended because their site joined again, so their ticks are corrected. Stored
-    results lack a site in its last gap. A removed site is no longer a source: its last gap has
-    ended, and its rows cannot be read again.
+    Earlier gaps of sources have ended because their site joined again, so their ticks are
+    corrected. Stored results lack a source in its open gap. The rows of a removed site cannot be
+    read again; ``Presence.removal`` tells which results include them.
     """
 
     gaps: tuple[SiteGap, ...] = ()
@@ -41,6 +41,12 @@ class LastGaps:
 
     def removed(self, tick: int) -> frozenset[str]:
         """Return the names of the removed sites whose rows a result at a tick (ms) includes."""
+        return self.removed_since(tick) - self.absent(tick)
+
+    def removed_since(self, tick: int) -> frozenset[str]:
+        """Return the names of the removed sites whose rows results at or after a tick (ms)
+        include.
+        """
         return frozenset(
             gap.site for gap in self.gaps if gap.until is not None and tick <= gap.after
         )
@@ -50,8 +56,10 @@ def read_last_gaps(agent: AgentClient, fragment: Whole | Merge) -> LastGaps:
     """Return the last gaps of the sites of a merge; a whole fragment has none."""
     if isinstance(fragment, Whole):
         return LastGaps()
+    presence = read_presence(agent, fragment.decisions)
     sources = {location.data_site for location in fragment.sources}
-    gaps = read_presence(agent, fragment.decisions).last_gaps
-    return LastGaps(
-        tuple(gap for gap in gaps.values() if gap.until is None or gap.site not in sources)
-    )
+    # Another site may have an open gap too: a query with this site has begun, but may never take
+    # over.
+    of_sources = [gap for gap in presence.open_gaps() if gap.site in sources]
+    others = sorted(presence.last_gaps.keys() - sources)
+    return LastGaps((*of_sources, *(gap for site in others for gap in presence.removal(site))))

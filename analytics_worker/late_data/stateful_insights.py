@@ -82,7 +82,7 @@ class StatefulInsights:
         recomputed. Later states continue from the last one of these.
         """
         first = _first_tick(spans)
-        if not (removed := self.gaps.removed(first)):
+        if not (removed := self.gaps.removed_since(first)):
             return spans
         log.warning("correction_sites_removed", sites=sorted(removed), first=first)
         return spans_after(spans, self.gaps.removed_until)

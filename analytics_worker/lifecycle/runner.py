@@ -242,7 +242,7 @@ class FragmentRunner:
                 self._progress = replace(self._progress, accepted=command)
                 active = self._progress.active
                 if active is not None and self._is_accepted(active):
-                    self._sources.reopen(active.frontier)
+                    self._sources.reopen()
                 if self._progress.state is RunnerState.FENCED:
                     waiting = replace(self._progress, state=RunnerState.WAITING)
                     self._progress = waiting.without_error()

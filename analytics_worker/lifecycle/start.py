@@ -225,7 +225,7 @@ def _start_merge(
         new = sites.difference(target.attributes.get("sites", ()))
         presence = read_presence(agent, location) if new else Presence()
         for site in sorted(new):
-            if opening := _gap_of_new_site(presence, site, since):
+            if opening := gap_of_new_site(presence, site, since):
                 rows = pa.Table.from_batches([row_of(each) for each in opening])
                 lease.append(location, partial(_append, decisions, location.stream, rows))
     read = target.attributes.get("read", {})
@@ -266,7 +266,7 @@ def _start_merge(
     return library.run_merge(fragment, resumption, start, lease, _for_new_query(access))
 
 
-def _gap_of_new_site(presence: Presence, site: str, since: int) -> list[SiteDecision]:
+def gap_of_new_site(presence: Presence, site: str, since: int) -> list[SiteDecision]:
     """Return the decisions after which the open gap of a new site begins at its removal.
 
     ``since``: the time (ms) after which results name the site as missing.

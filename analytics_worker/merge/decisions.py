@@ -103,6 +103,11 @@ class SiteGap:
     joined_at: int | None = None
     is_removed: bool = False
 
+    @property
+    def ticks(self) -> tuple[int, int | None]:
+        """The times (``after``, ``until``)."""
+        return self.after, self.until
+
     def contains(self, tick: int) -> bool:
         """Return whether a tick (ms) is computed without the site."""
         return self.after < tick and (self.until is None or tick <= self.until)
@@ -124,14 +129,20 @@ class Presence:
             match one.decision:
                 case Left(named_after) if gap is None:
                     self.gaps.append(SiteGap(one.site, one.ts, None, named_after))
-                case Joined() | Forgotten() as ended if gap is not None:
-                    joined_at = ended.frontier if isinstance(ended, Joined) else None
-                    self.gaps[self.gaps.index(gap)] = replace(
-                        gap,
-                        until=max(one.ts, gap.after),
-                        joined_at=joined_at,
-                        is_removed=isinstance(ended, Forgotten),
-                    )
+                case Joined(frontier) if gap is not None:
+                    self._end(gap, replace(gap, until=max(one.ts, gap.after), joined_at=frontier))
+                case Forgotten() if gap is not None:
+                    self._end(gap, replace(gap, until=max(one.ts, gap.after), is_removed=True))
+
+    def _end(self, gap: SiteGap, ended: SiteGap) -> None:
+        index = self.gaps.index(gap)
+        former = next((each for each in reversed(self.gaps[:index]) if each.site == gap.site), None)
+        # A query that begins with a removed site, and is withdrawn, repeats the last removal.
+        is_repeated = former is not None and former.is_removed and ended.is_removed
+        if is_repeated and ended.ticks in {each.ticks for each in self.removal(gap.site)}:
+            del self.gaps[index]
+        else:
+            self.gaps[index] = ended
 
     def open_gap(self, site: str) -> SiteGap | None:
         """Return the open gap of a site that has left and not joined again; None: the site has no
@@ -148,28 +159,49 @@ class Presence:
         """The last gap of each site that has ever left: site -> gap."""
         return {gap.site: gap for gap in self.gaps}
 
+    def removal(self, site: str) -> tuple[SiteGap, ...]:
+        """Return the gaps that record the last removal of a site; empty: no removal.
+
+        Results in these gaps lack the site, as do results after the latest of the times ``after``.
+        All other results include the points of the site.
+        """
+        recorded: list[SiteGap] = []
+        for gap in reversed(self.gaps):
+            if gap.site != site:
+                continue
+            if gap.is_removed:
+                recorded.append(gap)
+            elif recorded:
+                break
+        return tuple(reversed(recorded))
+
     def removed_after(self, site: str) -> int:
-        """Return the time (ms) after which results lack a site since its last removal; 0: no
+        """Return the time (ms) up to which all results include a site since its last removal; 0: no
         removal.
         """
-        # The last record counts, since a site can turn out to be missing since an earlier time.
-        gaps = (gap for gap in reversed(self.gaps) if gap.site == site and gap.is_removed)
-        return next((gap.after for gap in gaps), 0)
+        removal = self.removal(site)
+        last = max((gap.after for gap in removal), default=0)
+        return min((gap.after for gap in removal if gap.until != gap.after), default=last)
 
     def pruned(self, before: int) -> "Presence":
         """Return the presence without the gaps that ended before a time (ms).
 
         Open gaps, the last gaps of each site, and the site's last removal are retained.
         """
-        counts, removed = Counter[str](), set[str]()
+        counts = Counter[str]()
+        last_removals = {site: len(self.removal(site)) for site in {gap.site for gap in self.gaps}}
         retained: list[SiteGap] = []
+        is_before_a_retained_removal: dict[str, bool] = {}
         for gap in reversed(self.gaps):
             counts[gap.site] += 1
             is_recent = gap.until is None or gap.until >= before
-            is_last_removal = gap.is_removed and gap.site not in removed
+            is_last_removal = gap.is_removed and last_removals[gap.site] > 0
             if is_last_removal:
-                removed.add(gap.site)
-            if is_recent or is_last_removal or counts[gap.site] <= _RETAINED_GAPS:
+                last_removals[gap.site] -= 1
+            # A gap that separates the last removal from the former removals is retained too.
+            separates = is_before_a_retained_removal.pop(gap.site, False)
+            is_before_a_retained_removal[gap.site] = is_last_removal
+            if is_recent or is_last_removal or separates or counts[gap.site] <= _RETAINED_GAPS:
                 retained.append(gap)
         return Presence(retained[::-1])
 

@@ -165,6 +165,7 @@ class SparkLibrary:
             **self._sink(lease),
             "decisions": _json(fragment.decisions),
             "checkpoint": _json(start.checkpoint),
+            "sites": _json([location.data_site for location in fragment.sources]),
         }
         return FragmentQuery(fragment, results, sink, folder, lease, start.decided)
 

@@ -4,12 +4,13 @@ Options: ``url`` (of the agent), ``site`` (the site of the stream; default: the 
 ``stream``, ``epoch`` or ``lease`` (JSON of ``QueryLease``), ``kind`` (``results``, the default, or
 ``panes``), ``usage`` (the folder in which the CPU time is recorded), and ``decisions`` (JSON of
 ``StreamLocation``: a stream of decisions, from which each result gets its missing sites) with
-``checkpoint`` (JSON of ``Checkpoint``: where the decisions are read from). A micro-batch may be
-written twice: rows of results are idempotent by (insight, key, ts, revision), and panes that are
-already stored are omitted.
+``checkpoint`` (JSON of ``Checkpoint``: where the decisions are read from) and ``sites`` (JSON: the
+sites that the query reads; results name no other site). A micro-batch may be written twice: rows of
+results are idempotent by (insight, key, ts, revision), and panes that are already stored are
+omitted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -69,6 +70,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._decisions = msgspec.json.decode(decisions, type=StreamLocation) if decisions else None
         checkpoint = options.get("checkpoint")
         self._checkpoint = msgspec.json.decode(checkpoint, type=Checkpoint) if checkpoint else None
+        self._sites = msgspec.json.decode(options.get("sites", "[]"), type=frozenset[str])
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:
         """Append the rows of one task, and return the number of rows."""
@@ -97,16 +99,20 @@ class StreamWriter(DataSourceStreamArrowWriter):
             return
         if self._decisions is not None:
             presence = read_presence(agent, self._decisions, self._checkpoint)
-            rows = _with_missing_sites(rows, presence)
+            rows = with_missing_sites(rows, presence, self._sites)
         append_results(agent, self._stream, rows, epoch)
 
 
-def _with_missing_sites(rows: pa.Table, presence: Presence) -> pa.Table:
-    """Return results whose column ``missing`` names the missing sites of each result."""
+def with_missing_sites(rows: pa.Table, presence: Presence, sites: Collection[str]) -> pa.Table:
+    """Return results whose column ``missing`` names those of ``sites`` that each result lacks.
+
+    Decisions may name other sites: a query that reads them has begun, but has not taken over.
+    """
     if not presence.gaps:
         return rows
     missing = {
-        tick: ",".join(presence.missing(tick)) or None for tick in pc.unique(rows["ts"]).to_pylist()
+        tick: ",".join(site for site in presence.missing(tick) if site in sites) or None
+        for tick in pc.unique(rows["ts"]).to_pylist()
     }
     column = pa.array([missing[tick] for tick in rows["ts"].to_pylist()], pa.string())
     return rows.set_column(rows.column_names.index("missing"), "missing", column)

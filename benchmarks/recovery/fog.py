@@ -22,7 +22,7 @@ from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
 from suite.child import Child
 from suite.child_logs import StdoutLog
-from suite.processes import PACKAGES
+from suite.services import PACKAGES
 from suite.supervisor import Supervisor
 from tests.support.conditions import eventually
 

@@ -1,4 +1,7 @@
-"""Run a part of the experiment, or more of it: ``python -m benchmarks.ycsb_fog --nodes 6``."""
+"""Run a part of the experiment, or more of it: ``python -m benchmarks.ycsb_fog --nodes 6``.
+
+The stored runs of other combinations remain.
+"""
 
 import argparse
 import sys
@@ -18,7 +21,7 @@ def main() -> None:
     if given.draw:
         page = draw(folder)
     else:
-        page = run(_plan(given), folder, add=given.add)
+        page = run(_plan(given), folder)
     Console(width=160).print(page.table())
     (folder / "ycsb_fog.md").write_text(page.markdown())
 
@@ -34,9 +37,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--stores", nargs="+", default=plan.stores, choices=STORES)
     parser.add_argument("--clients", type=int, default=plan.clients, help="concurrent clients")
     parser.add_argument("--runs", type=int, default=plan.runs, help="runs of each combination")
-    parser.add_argument(
-        "--add", action="store_true", help="replace only the stored runs of equal combinations"
-    )
     parser.add_argument(
         "--draw", action="store_true", help="measure nothing: write page and plots again"
     )

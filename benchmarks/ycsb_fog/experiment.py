@@ -13,10 +13,10 @@ from benchmarks.ycsb_fog.run import measure
 RESULTS = Path(__file__).parents[1] / "results"
 
 
-def run(plan: Plan | None = None, folder: Path = RESULTS, *, add: bool = False) -> Page:
+def run(plan: Plan | None = None, folder: Path = RESULTS) -> Page:
     """Measure a plan; write ``ycsb_fog.csv`` and the plots into ``folder``, and return the page.
 
-    ``plan``: None: the plan of the experiment. ``add``: whether other runs in the file remain.
+    ``plan``: None: the plan of the experiment. The file's runs of other combinations remain.
     """
     terminal = Console()
 
@@ -24,7 +24,7 @@ def run(plan: Plan | None = None, folder: Path = RESULTS, *, add: bool = False) 
         terminal.print(text, markup=False, highlight=False, soft_wrap=True)
 
     file = folder / "ycsb_fog.csv"
-    earlier = read(file) if add else []
+    earlier = read(file) if file.exists() else []
     found: list[RunResult] = []
     try:
         found.extend(measure(plan or Plan(), show))

@@ -1,6 +1,7 @@
 """Sentences about the results: which store is faster, and what replicas and nodes cost."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from benchmarks.ycsb_fog.plan import STORES
@@ -78,9 +79,10 @@ def _more_operations(store: str, cases: _Cases) -> Iterator[str]:
     counts = sorted({case.operations for case in cases})
     pairs = _pairs(cases, lambda case: case.operations == counts[0], operations=counts[-1])
     if pairs and len(counts) > 1:
+        sizes = _listed(sorted({each.case.nodes for each, _ in pairs}))
         yield (
-            f"In runs of {counts[-1]:,} operations, {store} completes {_span(_ratios(pairs))} "
-            f"times the operations per second of runs of {counts[0]:,}."
+            f"In runs of {counts[-1]:,} operations on {sizes} nodes, {store} completes "
+            f"{_span(_ratios(pairs))} times the operations per second of runs of {counts[0]:,}."
         )
 
 
@@ -124,19 +126,21 @@ def _days(found: Sequence[Summary]) -> Iterator[str]:
 
 
 def _not_measured(cases: _Cases) -> Iterator[str]:
-    """Yield the cases that were measured with other stores only."""
-    systems = {(case.store, case.replicas) for case in cases}
-    wanted = {
-        case._replace(store=store, replicas=replicas)
-        for case in cases
-        for store, replicas in systems
-    }
-    absent = [
-        f"{case.system} on {case.nodes} nodes ({case.workload}, {case.operations:,} operations)"
-        for case in sorted(wanted - cases.keys())
-    ]
-    if absent:
-        yield f"Not measured: {'; '.join(absent)}."
+    """Yield which combinations of what was measured are absent."""
+    wanted = product(*(set(values) for values in zip(*cases, strict=True)))
+    absent = sorted({Case(*each) for each in wanted} - cases.keys())
+    begun = {(case.operations, case.nodes) for case in cases}
+    sizes: dict[int, set[int]] = {}
+    for case in absent:
+        if (case.operations, case.nodes) in begun:
+            yield (
+                f"Not measured: {case.system}, workload {case.workload}, {case.operations:,} "
+                f"operations on {case.nodes} nodes."
+            )
+        else:
+            sizes.setdefault(case.operations, set()).add(case.nodes)
+    for operations, nodes in sorted(sizes.items()):
+        yield f"Not measured: runs of {operations:,} operations on {_listed(sorted(nodes))} nodes."
 
 
 def _pairs(
@@ -152,6 +156,16 @@ def _pairs(
 
 def _ratios(pairs: Sequence[tuple[Summary, Summary]]) -> list[float]:
     return [other.rate / each.rate for each, other in pairs]
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """Return numbers as text.
+
+    >>> _listed([6]), _listed([5000, 20000]), _listed([6, 10, 14])
+    ('6', '5,000 and 20,000', '6, 10 and 14')
+    """
+    *first, last = (f"{number:,}" for number in numbers)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _span(values: Sequence[float]) -> str:

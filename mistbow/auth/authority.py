@@ -109,6 +109,10 @@ class CertificateAuthority:
             return False
         return True
 
+    def is_in(self, bundle: bytes) -> bool:
+        """Return whether authorities (PEM) contain the present authority."""
+        return self._read_certificate() in x509.load_pem_x509_certificates(bundle)
+
     def issue(self, name: str, hosts: Collection[str], expires: datetime) -> tuple[Path, Path]:
         """Issue a certificate for a service; return its file, and the file with its key.
 

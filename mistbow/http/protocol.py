@@ -31,6 +31,7 @@ _MAX_PARSED_URL_BYTES = 2**16 - 1
 _HEAD_TIMEOUT_S = 20.0
 _READER_TIMEOUT_S = 30.0
 _HALF_CLOSED_TIMEOUT_S = 3.0
+_SENT_CHECK_S = 0.05
 _MAX_REST_BYTES = 128 * 2**20
 _MAX_REJECTED_BYTES = 2**20
 _TOO_LARGE = HeadTooLargeError(
@@ -90,6 +91,7 @@ class BoundedProtocol(PlainProtocol):
     _unread_bytes = 0
     _reader_timer: asyncio.TimerHandle | None = None
     _half_closed_timer: asyncio.TimerHandle | None = None
+    _end_timer: asyncio.TimerHandle | None = None
     _is_rejected = False
     """Whether the connection was answered with an error of the protocol, and reads nothing more."""
 
@@ -112,6 +114,16 @@ class BoundedProtocol(PlainProtocol):
         if self.transport.get_write_buffer_size() or self._has_tls():
             self.transport.abort()
 
+    def shutdown(self) -> None:
+        """Close the connection when the server stops, after the answer in work.
+
+        With TLS, ``close`` waits until an idle client confirms the end, which would delay the stop.
+        """
+        is_idle = self.cycle is None or self.cycle.response_complete
+        super().shutdown()
+        if is_idle and self._has_tls():
+            self._end_timer = self.loop.call_later(_SENT_CHECK_S, self._abort_when_sent)
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.transport = CoalescingTransport(  # type: ignore[assignment]
@@ -132,8 +144,9 @@ class BoundedProtocol(PlainProtocol):
         self._close_head()
         self._cancel_reader_timer()
         self._body.cancel_rest()
-        if self._half_closed_timer is not None:
-            self._half_closed_timer.cancel()
+        for timer in (self._half_closed_timer, self._end_timer):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]
@@ -328,6 +341,12 @@ class BoundedProtocol(PlainProtocol):
             self._start_reader_timer()
         else:
             # close() would wait until the rest is written.
+            self.transport.abort()
+
+    def _abort_when_sent(self) -> None:
+        if self._count_unread_bytes():
+            self._end_timer = self.loop.call_later(_SENT_CHECK_S, self._abort_when_sent)
+        else:
             self.transport.abort()
 
     def _count_unread_bytes(self) -> int:

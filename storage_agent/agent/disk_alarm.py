@@ -32,15 +32,19 @@ class DiskAlarm:
         self.free = 0
         self.size = 0
         self._is_low = False
+        # How many files a user can still create; None: the file system has no such limit.
         self._free_inodes: int | None = None
 
     async def check(self) -> None:
         """Measure the free space; log if the alarm begins or ends."""
         usage = await upkeep_beside(partial(shutil.disk_usage, self._folder()))
         self.free, self.size = usage.free, usage.total
-        self._free_inodes = await upkeep_beside(partial(_count_free_inodes, self._folder()))
+        inodes = await upkeep_beside(partial(os.statvfs, self._folder()))
+        self._free_inodes = inodes.f_favail if inodes.f_files else None
         metrics.DISK_FREE.set(usage.free)
         metrics.DISK_SIZE.set(usage.total)
+        metrics.DISK_FREE_INODES.set(inodes.f_favail)
+        metrics.DISK_INODES.set(inodes.f_files)
         if not self._is_low and usage.free < self._min_free:
             self._is_low = True
             log.warning("disk_almost_full", folder=str(self._home), free_mb=self._free_mb)
@@ -72,9 +76,3 @@ class DiskAlarm:
     @property
     def _free_mb(self) -> int:
         return self.free // _MEGABYTE
-
-
-def _count_free_inodes(folder: Path) -> int | None:
-    """Return how many files a user can still create; None: the file system has no such limit."""
-    status = os.statvfs(folder)
-    return status.f_favail if status.f_files else None

@@ -28,7 +28,8 @@ def backups_routes(agent: Agent) -> APIRouter:
     async def begin() -> Response:
         """Fix the positions at which the backup ends, and stop compaction until it ends.
 
-        The backup ends by a request, or after 15 minutes without one.
+        The backup ends when the client ends it, or when the client has sent no request for 15
+        minutes. While the client reads the series, the backup does not end.
         """
         return json_response(msgspec.json.encode(await agent.begin_backup()), 201)
 

@@ -203,7 +203,8 @@ class Maintenance:
             each.retain_tombstones(d for d in manifest.tombstones if d.id in dropped)
             await each.manifest.update(without)
 
-    async def _evict(self, each: StreamLog, entries: int) -> None:
+    async def _evict(self, each: StreamLog, entries: int, *, at_limit: bool = False) -> None:
+        """Evict entries at the start of the index; ``at_limit``: they have not expired."""
         if not entries:
             return
         evicted = [each.index[number] for number in range(entries)]
@@ -228,7 +229,10 @@ class Maintenance:
 
         await each.manifest.update(without)
         each.drop_entries(entries)
-        metrics.EVICTED_ROWS.labels(each.name).inc(sum(entry.rows for entry in evicted))
+        rows = sum(entry.rows for entry in evicted)
+        metrics.EVICTED_ROWS.labels(each.name).inc(rows)
+        if at_limit:
+            metrics.LIMIT_EVICTED_ROWS.inc(rows)
 
     async def _remove_garbage(self, each: StreamLog) -> None:
         """Remove the garbage whose grace period is over."""
@@ -276,7 +280,7 @@ class Maintenance:
                 self.usage.is_full = True
                 return
             taken -= oldest.index[0].bytes
-            await self._try(oldest, self._evict(oldest, 1))
+            await self._try(oldest, self._evict(oldest, 1, at_limit=True))
 
     def _may_evict(self, each: StreamLog) -> bool:
         if each.phase is not LogPhase.OPEN or each.key in self._doubtful:

@@ -60,7 +60,7 @@ class EncodedPoints:
 class PointEncoder:
     """Encodes points as rows, and finds new or changed metadata of their series.
 
-    ``max_series``: the number of series from which bodies with new series are refused; None: no
+    ``max_series``: the maximum number of series; bodies that would exceed it are refused. None: no
     limit.
     """
 

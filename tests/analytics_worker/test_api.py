@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import anyio.to_thread
 import httpx
 import msgspec
 import pytest
@@ -16,14 +17,14 @@ from analytics.plan.expressions import Aggregate, Measure, Source
 from analytics.plan.fragments import StreamLocation, Whole
 from analytics.plan.functions import UserOperator
 from analytics.plan.nodes import Insight, Pane, Plan, Window
-from analytics.plan.orders import Lease, order_of
+from analytics.plan.orders import Lease, Order, order_of
 from analytics_worker.api import add_routes
 from analytics_worker.lifecycle.worker import AnalyticsWorker
 from mistbow.client.agent import AgentClient
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import FencedError, InvalidRequestError, NotFoundError
 from mistbow.streams.schemas import RAW, RESULT_ROWS
-from tests.support.conditions import eventually
+from tests.support.conditions import aeventually, eventually
 from tests.support.services import Service, service
 from tests.support.traffic import Traffic
 
@@ -66,6 +67,51 @@ def worker(worker_service: Service) -> Iterator[WorkerClient]:
     client = WorkerClient(worker_service.url)
     yield client
     client.close()
+
+
+@dataclass
+class BusyWorker:
+    """A worker whose orders take until the end of the test."""
+
+    ends: threading.Event = field(default_factory=threading.Event)
+
+    def check_started(self) -> None:
+        pass
+
+    def obey(self, domain: str, order: Order) -> dict[str, str]:
+        del order
+        self.ends.wait(30)
+        return {"domain": domain}
+
+    def list(self) -> list[bool]:
+        return [True]
+
+    def show(self, fragment_id: str) -> dict[str, bool]:
+        return {fragment_id: True}
+
+
+async def test_statuses_are_read_while_orders_use_all_threads_of_anyio() -> None:
+    app, worker = FastAPI(), BusyWorker()
+    add_routes(app, cast("AnalyticsWorker", worker))
+    threads = anyio.to_thread.current_default_thread_limiter()
+    order = msgspec.json.encode(order_of(Lease(1, 1), [], frozenset()))
+
+    async def all_in_use() -> bool:
+        return threads.available_tokens == 0
+
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://worker") as client:
+        paths = [f"/domains/d{number}/order" for number in range(int(threads.total_tokens) + 1)]
+        async with asyncio.TaskGroup() as tasks:
+            orders = [tasks.create_task(client.put(path, content=order)) for path in paths]
+            try:
+                await aeventually(all_in_use)
+                async with asyncio.timeout(10):
+                    assert (await client.get("/fragments")).json() == [True]
+                    assert (await client.get("/fragments/f")).json() == {"f": True}
+            finally:
+                worker.ends.set()
+        assert {each.result().status_code for each in orders} == {200}
 
 
 @dataclass

@@ -25,7 +25,7 @@ from mistbow.client.agent import AgentClient
 from mistbow.java import find_java
 from suite.child import Child, ManagedChild
 from suite.child_logs import FileLog
-from suite.processes import PACKAGES
+from suite.services import PACKAGES
 from suite.settings import RunSettings
 from suite.watchdog import start_watchdog
 from tests.support.conditions import eventually

@@ -41,6 +41,29 @@ def test_city_reports_stored_points_that_are_stored(tmp_path: Path) -> None:
     assert stored == sum(len(series.values) for node in nodes for series in node.data) > 400
 
 
+def test_buses_of_all_regions_send_to_the_agents_that_exist(tmp_path: Path) -> None:
+    senders: set[str] = set()
+    app = FastAPI()
+
+    @app.post("/put")
+    def put(request: Request) -> JSONResponse:
+        senders.add(request.headers["authorization"])
+        return JSONResponse({"result": "OK"})
+
+    files = [tmp_path / f"edge-{number}.token" for number in (1, 2, 3)]
+    for file in files[:2]:
+        write_file(file, file.stem.encode())
+    with served(app) as url:
+        urls = (url, url, "http://edge-3.invalid:8300")
+        tokens = ",".join(map(str, files))
+        code, stored, lost = run_city(
+            *urls, "--seconds", "2", "--agents", "2", "--token-files", tokens
+        )
+    assert (code, lost) == (0, 0)
+    assert stored > 200
+    assert senders == {"Bearer edge-1", "Bearer edge-2"}
+
+
 def test_city_reports_lost_points() -> None:
     (nobody,) = free_ports(1)
     code, stored, lost = run_city(f"http://127.0.0.1:{nobody}", "--seconds", "1")

@@ -35,7 +35,7 @@ class Agent:
     def app(self) -> FastAPI:
         app = FastAPI()
 
-        @app.post("/streams/raw/repair")
+        @app.post("/streams/{stream:path}/repair")
         async def repair(request: Request) -> dict[str, int]:
             self.tokens.append(request.headers["authorization"])
             self.parameters.append(dict(request.query_params))
@@ -55,8 +55,8 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
         yield agent
 
 
-def repaired(url: str, *options: str) -> Result:
-    command = ["storage", "repair", "raw", "--url", url, "--token", TOKEN, *options]
+def repaired(url: str, *options: str, stream: str = "raw") -> Result:
+    command = ["storage", "repair", stream, "--url", url, "--token", TOKEN, *options]
     return CliRunner().invoke(cli, command)
 
 
@@ -73,6 +73,14 @@ def test_repair_reaches_the_agent_of_this_machine_by_loopback(agent: Agent) -> N
     assert found.exit_code == 0, found.output
     assert "2 rows were missing, 2 are restored" in found.output
     assert agent.tokens == [f"Bearer {TOKEN}"]
+
+
+def test_repair_prints_a_whole_line_in_a_pipe(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    found = repaired(f"https://127.0.0.1:{agent.port}", stream="results/" + "group" * 20)
+    assert len(found.stdout.splitlines()) == 1, found.output
 
 
 def test_repair_names_the_site_whose_stream_is_repaired(agent: Agent) -> None:

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from analytics.insight_models import DeploymentStatus, InsightStatus, Lifecycle
 from command_line.app import app
+from command_line.fabric import enablers_table
 from command_line.fabric_problems import FabricReport, find_problems
 from ignite_server.ports import free_ports
 from mistbow.client.operation_model import Cluster, IgniteNode, RefusedStream, SiteStatus
@@ -101,8 +102,12 @@ PROBLEMS = {
     ),
     "suspected site": (report(reachable=False, suspected=True), ("site b", "suspected", "link")),
     "warning": (
+        report(status=SiteStatus(site="a", node="n1", warnings=("the disk is full: free some",))),
+        ("site a", "the disk is full", "Free some."),
+    ),
+    "warning without a remedy": (
         report(status=SiteStatus(site="a", node="n1", warnings=("the disk is full",))),
-        ("site a", "the disk is full", "operations.md"),
+        ("site a", "the disk is full", "log"),
     ),
     "not ready": (
         report(status=SiteStatus(site="a", node="n1", waiting_for=("Ignite",))),
@@ -173,6 +178,23 @@ def test_each_problem_is_found_with_its_place_and_a_remedy(name: str) -> None:
     assert problem.where == where
     assert what in problem.what
     assert action in problem.action
+
+
+def test_table_shows_the_active_enabler_and_the_standby_of_each_domain() -> None:
+    enablers = [
+        Enabler(domain="all", url="http://e1:8000", is_active=False),
+        Enabler(domain="all", url="http://e2:8000"),
+    ]
+
+    def rows(found: FabricReport) -> list[list[str]]:
+        columns = [map(str, column.cells) for column in enablers_table(found).columns]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    assert rows(report(enablers=enablers)) == [
+        ["all", "a", "http://e2:8000", "active"],
+        ["all", "a", "http://e1:8000", "standby"],
+    ]
+    assert rows(report(enablers=()))[0][-1] == "no enabler"
 
 
 def test_status_names_an_agent_that_does_not_answer() -> None:

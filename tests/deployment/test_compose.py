@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from deploy import compose, image
+from deploy.certificates import hosts_of
 from deploy.entrypoint import fill
 from deploy.replicas import (
     check_edges,
@@ -23,6 +24,7 @@ from fog_emulation.units import memory_bytes
 from mistbow.errors import ConflictError, InvalidRequestError, MistbowError
 from mistbow.telemetry import MAX_LOG_BYTES
 from storage_agent.settings import AgentSettings
+from tests.deployment.monitoring_files import documented, sites_of
 from tests.fog_emulation.cities import FILES
 
 FILE = image.ROOT / "docker-compose.yml"
@@ -30,6 +32,8 @@ WRITTEN: dict[str, Any] = yaml.safe_load(FILE.read_text())
 SERVICES: dict[str, dict[str, Any]] = WRITTEN["services"]
 AGENTS = {"storage-cloud": 1, "region": 2, "edge": 3}
 """Service with storage -> the number of its replicas."""
+
+PORTS = {"agent": "8300", "monitor": "8200", "worker": "8100", "enabler": "8000"}
 
 each_service = pytest.mark.parametrize("name", SERVICES)
 
@@ -70,9 +74,23 @@ def test_hints_of_make_up_export_the_addresses_that_the_commands_of_the_operator
     assert "  .venv/bin/mistbow fabric status" in lines
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_each_node_with_storage_has_a_monitoring_agent(name: str) -> None:
-    assert "monitor" in SERVICES[name]["command"][-1]
+def test_hints_of_make_up_send_the_point_to_the_first_edge_that_exists() -> None:
+    agents = {"edge-10": "http://h:3", "edge-2": "http://h:2", "storage-cloud-1": "http://h:1"}
+    hints = compose.where_to_look("a-deployment", agents, tls=False)
+    assert "Send a point to edge-2," in hints
+    assert "tokens/edge-2-sender.token" in hints
+    assert " http://h:2/put " in hints
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_each_node_with_services_has_a_monitoring_agent_and_a_name(file: Path) -> None:
+    services = yaml.safe_load(file.read_text())["services"]
+    nodes = {name: each for name, each in services.items() if each["command"][0] != "city"}
+    assert len(nodes) == len(services) - (file.stem != "factory")
+    for name, node in nodes.items():
+        assert node["command"][1] == "--services", name
+        assert "monitor" in node["command"][2].split(","), name
+        assert node["environment"]["MISTBOW_NODE"], name
 
 
 def test_compose_publishes_enabler_and_agents_on_loopback() -> None:
@@ -159,10 +177,8 @@ def test_services_with_routes_have_health_check(name: str) -> None:
     if name == "buses":
         assert "healthcheck" not in SERVICES[name]  # it serves nothing
         return
-    ports = {"agent": "8300", "monitor": "8200", "worker": "8100", "enabler": "8000"}
-    command = SERVICES[name]["command"]
-    services = command[-1].split(",")
-    expected = {ports[service] for service in services}
+    services = SERVICES[name]["command"][-1].split(",")
+    expected = {PORTS[service] for service in services}
     test = SERVICES[name]["healthcheck"]["test"]
     assert set(test[test.index("/opt/mistbow/health.py") + 1 :]) == expected
 
@@ -180,8 +196,9 @@ def test_home_in_memory_has_space_for_all_log_files(name: str) -> None:
     if name == "buses" or home is None:
         return  # the generator writes no log files
     [size] = re.findall(r"size=(\d+[km])", home)
-    # The enabler has little besides its logs, such as its lock.
-    assert memory_bytes(size.upper()) > 1.25 * MAX_LOG_BYTES
+    services = SERVICES[name]["command"][-1].split(",")
+    # The enabler has little besides the logs of its services, such as its lock.
+    assert memory_bytes(size.upper()) > 1.25 * MAX_LOG_BYTES * len(services)
 
 
 @each_service
@@ -208,6 +225,8 @@ def test_only_the_cloud_has_rights_at_other_sites() -> None:
     assert {name: each.site for name, each in found.items() if each and each.reach} == {
         "storage-cloud": "cloud", "worker-cloud": "cloud", "enabler": "cloud"
     }  # fmt: skip
+    monitored = [each for each in found.values() if each and "monitor" in each.identities]
+    assert [each.reach_of("monitor") for each in monitored] == [(), ()]
     assert found["edge"] == NodeTrust("edge-2", ("agent", "worker"))
     assert found["buses"] == NodeTrust("", sends_to=("edge-1", "edge-2", "edge-3"))
 
@@ -229,6 +248,50 @@ def test_container_has_no_privileges(name: str) -> None:
     assert service["cap_drop"] == ["ALL"]
     assert "no-new-privileges:true" in service["security_opt"]
     assert not service.keys() & {"privileged", "cap_add", "network_mode", "pid", "user", "devices"}
+
+
+@dataclass(frozen=True)
+class NamedContainer:
+    """A container of `make up` with its names, as Docker's API describes it."""
+
+    name: str
+    attrs: dict[str, Any]
+
+
+def _scraped(name: str, replica: int) -> tuple[str, set[str]]:
+    """Return the site of a replica, and its endpoints at the name that Prometheus uses.
+
+    The name is resolved in the network ``internet``, and is in the certificate of the container.
+    """
+    service = SERVICES[name]
+    networks = {
+        f"mistbow_{network}": {"Aliases": [*(settings or {}).get("aliases", ()), name]}
+        for network, settings in service["networks"].items()
+    }
+    container = NamedContainer(
+        f"mistbow-{name}-{replica}", {"NetworkSettings": {"Networks": networks}}
+    )
+    aliases = networks["mistbow_internet"]["Aliases"]
+    host = next((each for each in aliases if each.endswith(".internet")), container.name)
+    assert host in hosts_of(container)
+    ports = (PORTS[kind] for kind in service["command"][-1].split(","))
+    needed = node_trust(service["labels"], replica)
+    assert needed is not None
+    return needed.site, {f"{host}:{port}" for port in ports}
+
+
+def test_documented_prometheus_scrapes_all_services_of_a_site_at_names_in_their_certificates() -> (
+    None
+):
+    jobs = sites_of(documented("operations.md"))
+    nodes = [(name, number) for name in SERVICES for number in range(1, _replicas(name) + 1)]
+    expected: dict[str, set[str]] = {}
+    for node in nodes:
+        if node[0] != "buses":
+            site, endpoints = _scraped(*node)
+            expected.setdefault(site, set()).update(endpoints)
+    found = {site: {*job["static_configs"][0]["targets"]} for site, job in jobs.items()}
+    assert found == {site: expected[site] for site in ("cloud", "edge-1")}
 
 
 def test_network_of_the_cloud_has_only_its_members() -> None:
@@ -336,14 +399,17 @@ def test_replicas_of_compose_file_are_those_that_config_reports() -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_config_of_compose_has_the_requested_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_of_compose_has_the_requested_replicas_and_buses_know_how_many_edges_exist(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     try:
         tool = compose.find_tool()
     except MistbowError:
         pytest.skip("compose is not installed")
-    monkeypatch.setenv("MISTBOW_EDGES", "5")
-    found = requested_replicas(compose.config(tool))
-    assert found == {**dict.fromkeys(SERVICES, 1), **AGENTS, "edge": 5}
+    monkeypatch.setenv("MISTBOW_EDGES", "2")
+    found = compose.config(tool)
+    assert requested_replicas(found) == {**dict.fromkeys(SERVICES, 1), **AGENTS, "edge": 2}
+    assert str(found["services"]["buses"]["environment"]["MISTBOW_CITY_AGENTS"]) == "2"
 
 
 def test_compose_removes_the_replicas_with_the_greatest_numbers() -> None:
@@ -368,6 +434,19 @@ def test_start_without_an_edge_is_refused_with_the_variable() -> None:
     check_edges(_config(1))
     with pytest.raises(InvalidRequestError, match="MISTBOW_EDGES is 0"):
         check_edges(_config(0))
+
+
+def test_documented_upgrade_replaces_all_services_in_the_order_of_upgrades() -> None:
+    page = (image.ROOT / "docs" / "operations.md").read_text()
+    _, _, rest = page.partition("### Upgrades")
+    block = re.search(r"```sh\n(.*?)```", rest, re.DOTALL)
+    assert block is not None
+    steps = [words.split() for words in re.findall(r"^up ([a-z].+)$", block[1], re.MULTILINE)]
+    assert sorted(name for step in steps for name in step) == sorted(SERVICES)
+    place = {name: number for number, step in enumerate(steps) for name in step}
+    assert place["storage-cloud"] < place["edge"] <= place["worker-cloud"] < place["enabler"]
+    edges = [f"edge-{number}" for number in range(1, _replicas("edge") + 1)]
+    assert re.findall(r"for edge in ([^;]+);", block[1]) == [" ".join(edges)] * 2
 
 
 def test_documented_commands_of_compose_name_the_fog() -> None:

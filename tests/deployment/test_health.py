@@ -1,12 +1,16 @@
 """The health check of containers: it proves itself to a service, whose settings it shares."""
 
+import threading
 from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
 
 from deploy import health
+from ignite_server.ports import free_ports
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.clock import utc_now
 from mistbow.service import create_service
@@ -39,3 +43,28 @@ def test_health_check_is_accepted_with_each_kind_of_credentials(
         # The entry point of services writes it.
         (tmp_path / f"probe-{port}.token").write_text(app.state.probe_token)
         health.main(port)
+
+
+def test_services_are_asked_at_the_same_time_and_each_problem_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = threading.Barrier(3)
+    app = FastAPI()
+
+    @app.get("/readyz")
+    def readyz(request: Request) -> JSONResponse:
+        # Each answer waits until all three services are asked.
+        asked.wait(3)
+        port = request.url.port
+        return JSONResponse({"waits for": f"the agent of {port}"}, 200 if port == ports[0] else 503)
+
+    monkeypatch.delenv("MISTBOW_IDENTITY_FILE", raising=False)
+    [closed] = free_ports(1)
+    ports: list[int] = []
+    with served(app) as first, served(app) as second, served(app) as third:
+        ports += [httpx.URL(url).port or 0 for url in (first, second, third)]
+        with pytest.raises(SystemExit) as ended:
+            health.main(*ports, closed)
+    text = str(ended.value.code)
+    assert [f"agent of {port}" in text for port in ports] == [False, True, True]
+    assert f"no answer at port {closed}" in text

@@ -17,6 +17,7 @@ from deploy.kubernetes import secrets as release_secrets
 from fog_emulation.fog_trust import FogTrust
 from mistbow.auth.authority import CertificateAuthority
 from mistbow.clock import utc_now
+from mistbow.errors import ConflictError
 from tests.deployment.test_helm import (
     AT_CLOUD,
     PORTS,
@@ -147,6 +148,10 @@ def test_secrets_of_a_rotation_verify_before_and_after_each_step(tmp_path: Path)
     steps = [step(), step()]
     assert steps[0] == steps[1]
     authority.rotate(utc_now() + timedelta(days=3650))
+    for _ in range(2):  # a refused command changes nothing
+        with pytest.raises(ConflictError, match="have not got the new one yet") as refused:
+            step()
+        assert "--trust-only" in (refused.value.hint or "")
     steps += [step(trust_only=True), step()]
     authority.finish()
     steps.append(step())
@@ -164,6 +169,31 @@ def test_secrets_of_a_rotation_verify_before_and_after_each_step(tmp_path: Path)
     assert [{**each, "bundle.pem": b""} for each in steps[1]] == [
         {**each, "bundle.pem": b""} for each in steps[2]
     ]
+
+
+def test_second_rotation_needs_its_own_delivery(tmp_path: Path) -> None:
+    values = {**THREE_SITES, **AT_CLOUD, **TLS}
+    authority = CertificateAuthority(tmp_path / "ca")
+
+    def step(*, trust_only: bool = False) -> list[dict[str, Any]]:
+        trust = FogTrust(tmp_path)
+        made = release_secrets(values, "fog", "mistbow", trust, pytest.fail, trust_only=trust_only)
+        return list(made)
+
+    step()
+    authority.rotate(utc_now() + timedelta(days=3650))
+    interrupted = release_secrets(
+        values, "fog", "mistbow", FogTrust(tmp_path), pytest.fail, trust_only=True
+    )
+    next(interrupted)  # the other Secrets are not requested
+    with pytest.raises(ConflictError):
+        step()
+    step(trust_only=True)
+    authority.rotate(utc_now() + timedelta(days=3650))
+    with pytest.raises(ConflictError):
+        step()
+    step(trust_only=True)
+    assert step()
 
 
 def test_service_without_a_certificate_gets_one_while_only_the_trust_changes(

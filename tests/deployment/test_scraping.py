@@ -3,7 +3,6 @@
 The agents have the identities and tokens of a fog in containers; they need no Ignite for this.
 """
 
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,12 +13,11 @@ import httpx
 import pytest
 import yaml
 
-from deploy import image
 from fog_emulation.fog_trust import TOKENS, FogTrust, NodeTrust
 from ignite_server.ports import free_ports
 from storage_agent.main import create_app
 from storage_agent.settings import AgentSettings
-from tests.deployment.monitoring_files import RULES
+from tests.deployment.monitoring_files import RULES, Config, documented, sites_of
 from tests.storage_agent.promql.prometheus import configured_prometheus
 from tests.support.conditions import eventually
 from tests.support.http_server import served
@@ -27,22 +25,7 @@ from tests.support.programs import needs
 
 pytestmark = [pytest.mark.usefixtures("processes"), needs("prometheus")]
 
-Config = dict[str, Any]
-
 _META = "__meta_kubernetes_pod"
-
-
-def documented(page: str) -> Config:
-    """Return the configuration of Prometheus in a document."""
-    blocks = re.findall(r"```yaml\n(.*?)```", (image.ROOT / "docs" / page).read_text(), re.DOTALL)
-    [found] = (block for block in blocks if "scrape_configs" in block)
-    config: Config = yaml.safe_load(found)
-    return config
-
-
-def sites_of(config: Config) -> dict[str, Config]:
-    """Return the jobs of a configuration by their sites."""
-    return {job["job_name"].removeprefix("mistbow-"): job for job in config["scrape_configs"]}
 
 
 @contextmanager
@@ -78,7 +61,6 @@ def with_static_targets(config: Config, addresses: Mapping[str, str]) -> int:
     """Let each job scrape the agent of its site only; return the number of targets."""
     for site, job in sites_of(config).items():
         [group] = job["static_configs"]
-        assert all(re.fullmatch(r"[a-z0-9-]+:8[0-3]00", target) for target in group["targets"])
         group["targets"] = [addresses[site]]
     return len(addresses)
 

@@ -19,7 +19,7 @@ def fleet(containers: None) -> Iterator[EmulatedFog]:
 
 
 def test_results_equal_the_oracle_s_after_buses_lose_their_links(fleet: EmulatedFog) -> None:
-    fleet.check_scenario("tunnel", FLEET_INSIGHTS)
+    fleet.check_scenario("tunnel", FLEET_INSIGHTS, at_least_s=60)
 
 
 def test_bus_that_starts_later_is_a_site_of_its_own(fleet: EmulatedFog) -> None:

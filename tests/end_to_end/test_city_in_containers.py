@@ -43,15 +43,16 @@ NAMES = {
     if isinstance(each, ast.InsightStatement)
 }
 GROUPS = ("all.fair", "all.latency")
+CLOUD_NODES = ("storage-cloud", "worker-cloud", "enabler")
 EDGE_PORTS = (8300, 8100, 8200)
 OWN_SECRETS = {
     "storage-cloud-1": {"agent-cloud.identity"},
-    "worker-cloud-1": {"worker-cloud.identity"},
-    "enabler-1": {"enabler-cloud.identity"},
+    "worker-cloud-1": {"worker-cloud.identity", "monitor-worker-cloud.identity"},
+    "enabler-1": {"enabler-cloud.identity", "monitor-enabler-cloud.identity"},
     "region-1": {"agent-region-1.identity"},
     "edge-1": {"agent-edge-1.identity", "worker-edge-1.identity"},
     "edge-2": {"agent-edge-2.identity", "worker-edge-2.identity"},
-    "buses-1": {"edge-1-sender.token", "edge-2-sender.token"},
+    "buses-1": {f"edge-{number}-sender.token" for number in (1, 2, 3)},
 }
 """Container -> the secrets that it has."""
 
@@ -89,12 +90,12 @@ def test_nothing_answers_without_a_token_and_no_port_is_published(city: Emulated
         assert not container.attrs["HostConfig"]["PortBindings"]
 
 
-def test_replicas_are_nodes_of_their_own_with_a_monitoring_agent(city: EmulatedFog) -> None:
+def test_each_container_is_a_node_with_a_monitoring_agent(city: EmulatedFog) -> None:
     eventually(city.has_joined, timeout=120, what="the fabric has all sites and workers")
     for site in CITY.sites:
         agent = city.agent(site)
-        node = "storage-cloud" if site == "cloud" else site
-        eventually(lambda: agent.get(metric="cpu.util", entity=node), timeout=60, what=site)  # noqa: B023
+        for node in CLOUD_NODES if site == "cloud" else (site,):
+            eventually(lambda: agent.get(metric="cpu.util", entity=node), timeout=60, what=node)  # noqa: B023
         agent.close()
 
 

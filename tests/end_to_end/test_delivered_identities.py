@@ -105,7 +105,9 @@ def test_running_container_gets_changed_files_and_changes_none(
         b"agent.identity", b"tokens.json", b"worker.identity"
     ]  # fmt: skip
     keys.revoke("worker-edge-4")
-    assert "worker-edge-4 is revoked" in deliver([edge], trust)[edge.name]
+    left_out = deliver([edge], trust)[edge.name]
+    assert "worker-edge-4 is revoked" in left_out
+    assert "mistbow identity issue worker-edge-4 --kind worker --site edge-4" in left_out
 
 
 def served_certificate(container: Any, authorities: Path) -> bytes:

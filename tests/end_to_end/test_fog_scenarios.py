@@ -6,10 +6,13 @@
 
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 
+import docker  # type: ignore[import-untyped]
 import pytest
 
+from deploy import image
 from mistbow.clock import utc_now
 from tests.support.emulated_fogs import NEED_IMAGE
 from tests.support.fog_scenarios import SCENARIOS, FogScenario
@@ -25,6 +28,10 @@ pytestmark = [*NEED_IMAGE, pytest.mark.soak, pytest.mark.timeout(SECONDS + 900)]
 @pytest.mark.usefixtures("containers")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: f"{each.file}-{each.name}")
 def test_results_equal_the_oracle_s_for_minutes(scenario: FogScenario) -> None:
+    if PAGE is not None:
+        with closing(docker.from_env()) as client:
+            labels = client.images.get(image.NAME).labels
+        assert labels[image.SOURCES] == image.digest_of_sources(), "first run: make images"
     with scenario.running(f"test-{scenario.name}") as fog:
         compared = fog.check_scenario(scenario.name, scenario.insights, at_least_s=SECONDS)
         sites = len(fog.file.sites)

@@ -55,7 +55,13 @@ def restore(site: SiteProcesses, backup: Path) -> None:
     for part in ("ignite", "agent/heads.json"):
         (site.home / part).rename(aside / Path(part).name)
     output = site.command("restore", str(backup), *site.ignite_options())
-    assert "restored cloud to" in output
+    assert_whole_line(output, f"restored cloud to {site.home}: ")
+
+
+def assert_whole_line(output: str, beginning: str) -> None:
+    """Check that a command did not wrap its last line, which is longer than a terminal is wide."""
+    [line] = (line for line in output.splitlines() if line.startswith(beginning))
+    assert line.endswith(" UTC")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +80,7 @@ def test_results_of_a_restored_site_equal_the_oracle_before_and_after_the_cut(
         await_results(site.enabler, deployment, system_clock())
         before = list(sender.acknowledged)
         output = site.command("backup", str(tmp_path / "backup"))
-        assert "backup of cloud in" in output
+        assert_whole_line(output, f"backup of cloud in {tmp_path / 'backup'}: ")
         cut_before = system_clock()
         await_results(site.enabler, deployment, cut_before)
     site.stop(*reversed(stopped))

@@ -151,16 +151,19 @@ def test_link_keeps_its_latency_when_nodes_restart(make: Any) -> None:
     assert not [each for each in namespaces() if backend.name in each]
 
 
-def test_status_shows_nodes_with_limits_and_networks_until_the_fog_is_removed(make: Any) -> None:
+def test_status_shows_nodes_with_limits_and_addresses_until_the_fog_is_removed(make: Any) -> None:
     fog = fog_of({})
     backend = make(fog)
     with pytest.raises(NotFoundError, match="there is no fog called"):
         nodes_of(backend.name, fog)
     start_fog(backend)
     nodes = nodes_of(backend.name, fog)
-    assert [(node.name, node.state, node.networks) for node in nodes] == [
+    assert [(node.name, node.state, tuple(node.addresses)) for node in nodes] == [
         (node.name, "running", node.networks) for node in sorted(fog.nodes, key=lambda n: n.name)
     ]
+    assert {node.name: node.addresses["net"] for node in nodes} == {
+        node.name: backend.address(node.name, "net") for node in fog.nodes
+    }
     assert {node.memory_bytes for node in nodes} == {node.memory_bytes for node in fog.nodes}
     assert {node.cores for node in nodes} == {node.cores for node in fog.nodes}
     backend.stop("a-1")

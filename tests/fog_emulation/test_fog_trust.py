@@ -1,13 +1,16 @@
 """The identities and tokens that the containers of a fog receive."""
 
 import doctest
+import shlex
 import stat
 from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
+from command_line.app import app
 from fog_emulation import fog_trust
 from fog_emulation.fog_trust import (
     FogTrust,
@@ -67,6 +70,28 @@ def test_container_gets_its_own_identities_only(trust: FogTrust) -> None:
     assert trust.files(SENDER).keys() == {"edge-1.token", "edge-2.token"}
 
 
+def test_monitoring_agent_of_the_core_has_an_identity_of_its_own_site(trust: FogTrust) -> None:
+    own = {"monitor": ()}
+    nodes = [
+        NodeTrust("cloud", (kind, "monitor"), ("*",), kind_reach=own)
+        for kind in ("worker", "enabler")
+    ]
+    assert all(node.is_core for node in nodes)
+    assert not NodeTrust("cloud", ("monitor",), ("*",)).is_core
+    given = [trust.files(node) for node in nodes]
+    assert credential(given[0]["monitor.identity"]) == ("monitor", "cloud", ())
+    # Two containers share no secret.
+    assert given[0]["monitor.identity"] != given[1]["monitor.identity"]
+    assert trust.token_file("cloud", "admin").exists()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_no_two_services_of_a_file_share_an_identity(file: Path) -> None:
+    nodes = [node_trust(each.labels, 1) for each in load_services(file).values()]
+    names = [node.name_of(kind) for node in nodes if node for kind in node.identities]
+    assert len(set(names)) == len(names)
+
+
 def test_tokens_open_one_site_and_admin_the_core_only(trust: FogTrust, tmp_path: Path) -> None:
     scopes = {}
     given = {site: trust.files(node) for site, node in (("cloud", CORE), ("edge-1", EDGE))}
@@ -115,9 +140,48 @@ def test_revoked_identity_is_not_issued_again(trust: FogTrust, tmp_path: Path) -
     with pytest.raises(ConflictError, match="agent-edge-1 is revoked"):
         trust.files(EDGE)
     assert trust.files(CORE)["agent.identity"] != before["agent.identity"]
-    # The operator trusts it again.
-    keys.issue("agent-edge-1", "agent", "edge-1", utc_now() + timedelta(days=90))
-    assert credential(trust.files(EDGE)["agent.identity"])[0] == "agent"
+
+
+@pytest.mark.parametrize("node", [EDGE, CORE], ids=lambda node: node.site)
+def test_replacement_is_trusted_after_the_command_in_the_error(
+    trust: FogTrust, tmp_path: Path, node: NodeTrust
+) -> None:
+    before = trust.files(node)["agent.identity"]
+    FogKeys(tmp_path / "compose" / "keys").revoke(f"agent-{node.site}")
+    with pytest.raises(ConflictError) as refused:
+        trust.files(node)
+    _, _, command = (refused.value.hint or "").partition(": mistbow ")
+    issued = CliRunner().invoke(app, shlex.split(command))
+    assert issued.exit_code == 0, issued.output
+    after = trust.files(node)["agent.identity"]
+    assert after != before
+    assert credential(after) == credential(before)
+
+
+def test_revoked_tokens_are_replaced_and_the_others_stay(trust: FogTrust, tmp_path: Path) -> None:
+    roles = ("admin", "reader", "sender")
+    senders = NodeTrust("", sends_to=("cloud",))
+    file = tmp_path / "tokens.json"
+    file.write_bytes(trust.files(CORE)["tokens.json"])
+    assert trust.files(senders)["cloud.token"].decode().strip() == trust.token("cloud", "sender")
+    before = {role: trust.token("cloud", role) for role in roles}
+    # As of a service that runs on.
+    keyring = Keyring("", file)
+    assert all(keyring.find(token.encode()) for token in before.values())
+
+    for role in ("admin", "sender"):
+        revoke = ["token", "revoke", role, "--file", str(trust.folder / "tokens" / "cloud.json")]
+        assert CliRunner().invoke(app, revoke).exit_code == 0
+    # Of the containers, a sender may be the first to receive its files again.
+    sent = trust.files(senders)["cloud.token"].decode().strip()
+    file.write_bytes(trust.files(CORE)["tokens.json"])
+    after = {role: trust.token("cloud", role) for role in roles}
+    assert {role for role in roles if after[role] != before[role]} == {"admin", "sender"}
+    assert sent == after["sender"]
+    scopes = [caller.scopes for token in after.values() if (caller := keyring.find(token.encode()))]
+    assert scopes == [{"admin"}, {"read"}, {"ingest"}]
+    assert not keyring.find(before["admin"].encode())
+    assert not keyring.find(before["sender"].encode())
 
 
 def test_folder_of_the_operator_is_private(trust: FogTrust) -> None:

@@ -19,6 +19,8 @@ from fog_emulation.fog_trust import TOKENS, FogTrust, NodeTrust, node_trust
 from fog_emulation.services import load_services
 from mistbow.auth.callers import SERVICES_ONLY
 from mistbow.auth.identity import IdentityFile
+from monitoring_agent.main import create_app as monitor
+from monitoring_agent.settings import MonitorSettings
 from storage_agent.main import create_app as agent
 from storage_agent.settings import AgentSettings
 from tests.fog_emulation.cities import FILES
@@ -82,12 +84,18 @@ def app_of(kind: str, container: Container, url: str) -> FastAPI:
             return agent(AgentSettings.model_validate(given))
         case "worker":
             return worker(WorkerSettings.model_validate(given))
+        case "monitor":
+            if "agent" in container.trust.identities:
+                given["identity_file"] = container.folder / "agent.identity"
+            return monitor(MonitorSettings.model_validate(given))
     return enabler(EnablerSettings.model_validate(given))
 
 
 def services(fog: list[Container]) -> Iterator[Service]:
     for container in fog:
-        for kind in container.trust.identities:
+        kinds = container.trust.identities
+        # The monitoring agent of a container with an agent has the identity of this agent.
+        for kind in (*kinds, "monitor") if "agent" in kinds else kinds:
             url = f"http://{container.name}-{kind}:80"
             app = app_of(kind, container, url)
             yield Service(kind, container.trust.site, app, url, rules(app), app.openapi())
@@ -127,11 +135,17 @@ async def test_stolen_container_may_do_what_its_labels_say(file: Path, tmp_path:
             for kind in container.trust.identities:
                 by = caller(container, kind, service.site, elsewhere)
                 attacks.append(Attack(service, by, elsewhere, as_peer=False))
-    # And the tokens of the stolen sites, at an agent of another site.
-    victim = next(each for each in victims if each.kind == "agent")
-    for site in {each.trust.site for each in stolen} - {victim.site}:
-        for role in ("sender", "reader"):
-            token = bearer(trust.token(site, role))
-            attacks.append(Attack(victim, Caller(f"{role} of {site}", token), min(sites)))
+        # And the tokens of all stolen containers of other sites.
+        for name, token in tokens(trust, {each.trust.site for each in stolen} - {service.site}):
+            attacks.append(Attack(service, Caller(name, bearer(token)), elsewhere))
     await run(attacks)
+    assert {each.service.kind for each in attacks} == {"agent", "worker", "enabler", "monitor"}
     assert sum(attack.sent for attack in attacks) > 1000
+
+
+def tokens(trust: FogTrust, sites: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield the tokens of sites with their names; those of the core include one of people."""
+    for site in sorted(sites):
+        for role in ("sender", "reader", "admin"):
+            if trust.token_file(site, role).exists():
+                yield f"{role} of {site}", trust.token(site, role)

@@ -18,7 +18,7 @@ from mistbow.ports import check_ports, is_taken
 from monitoring_agent.settings import MonitorSettings
 from storage_agent.settings import AgentSettings
 from suite.preparation import check_all_ports
-from suite.settings import RunSettings, StorageSettings
+from suite.settings import NodeSettings, RunSettings, StorageSettings
 
 EPHEMERAL = range(32_768, 61_000)
 """The ports that Linux assigns to outgoing connections by default."""
@@ -28,6 +28,7 @@ SETTINGS = (
     EnablerSettings,
     IgniteSettings,
     MonitorSettings,
+    NodeSettings,
     RunSettings,
     StorageSettings,
     WorkerSettings,

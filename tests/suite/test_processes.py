@@ -3,7 +3,8 @@ import os
 import pytest
 import typer
 
-from suite.processes import check_settings_of, children
+from suite.processes import children
+from suite.services import check_settings_of
 from suite.settings import RunSettings
 
 

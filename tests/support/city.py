@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from deploy.image import name_of_role
-from fog_emulation.fog_trust import FOLDER
 from fog_emulation.services import ComposeService
 from tests.support.emulated_fogs import IMAGE, ROOT, EmulatedFog, FogFile, running_fog
 
@@ -41,15 +40,10 @@ def running_city(name: str, *, with_role_images: bool = False) -> Iterator[Emula
     def adapt(services: dict[str, ComposeService]) -> None:
         for service, role in ROLES.items() if with_role_images else ():
             services[service] = replace(services[service], image=name_of_role(IMAGE, role))
-        command = [word for word in services["buses"].command or [] if "{edge-3." not in word]
-        labels = {"mistbow.sends-to": ",".join(EDGES)}
-        tokens = ",".join(f"{FOLDER}/{edge}.token" for edge in EDGES)
-        services["buses"] = replace(
-            services["buses"],
-            command=command,
-            labels=labels,
-            environment={"MISTBOW_TOKEN_FILES": tokens},
-        )
+        # As with `MISTBOW_EDGES=2 make up`.
+        existing = {"MISTBOW_CITY_AGENTS": str(len(EDGES))}
+        environment = {**services["buses"].environment, **existing}
+        services["buses"] = replace(services["buses"], environment=environment)
 
     with running_fog(CITY, name, adapt) as city:
         yield city

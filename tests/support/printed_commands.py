@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.support.conditions import eventually
 
 _VALUE = "4000"
-_COMMAND = re.compile(r"^  (curl .+)$", re.MULTILINE)
+_COMMAND = re.compile(r"^  (sed .+ curl .+)$", re.MULTILINE)
 
 
 def run_printed_commands(output: str, folder: Path, *, timeout: float = 60.0) -> float:

@@ -11,13 +11,15 @@ from pathlib import Path
 import httpx
 
 from ignite_server.ports import free_ports
+from mistbow.tls import client_context
 from tests.support.conditions import eventually
 
 
 class Service:
     """A service in a process of its own, which a test kills and starts again.
 
-    ``arguments``: of the module. ``token``: a token that may read from the service.
+    ``arguments``: of the module. ``token``: a token that may read from the service. ``ca``: the
+    authorities of its certificate; None: the service has no TLS.
     """
 
     def __init__(
@@ -29,6 +31,7 @@ class Service:
         *,
         arguments: Sequence[str] = (),
         token: str | None = None,
+        ca: Path | None = None,
     ) -> None:
         self._module = module
         self._prefix = prefix
@@ -36,7 +39,8 @@ class Service:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._settings = {f"MISTBOW_{name.upper()}": str(value) for name, value in settings.items()}
         self._process: subprocess.Popen[bytes] | None = None
-        self.url = f"http://127.0.0.1:{port}"
+        self._tls = True if ca is None else client_context(ca)
+        self.url = f"{'http' if ca is None else 'https'}://127.0.0.1:{port}"
 
     @property
     def pid(self) -> int:
@@ -63,7 +67,8 @@ class Service:
         def answers() -> bool:
             assert self._process is not None
             assert self._process.poll() is None, f"{self._module} has ended"
-            return httpx.get(self.url + path, headers=self._headers).is_success
+            answer = httpx.get(self.url + path, headers=self._headers, verify=self._tls)
+            return answer.is_success
 
         eventually(answers, timeout=180, what=f"{self._module} is ready")
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from analytics.client.enabler import EnablerClient
 from fog_emulation.fog_trust import FogTrust, NodeTrust
 from ignite_server.ports import free_ports
+from mistbow.auth.identity import IdentityFile
 from mistbow.client.agent import AgentClient
 from suite.settings import RunSettings
 from tests.support.services import Service
+from tests.support.site_certificates import SiteCertificates
 
 SITE = "cloud"
 ROLES = ("storage", "worker", "enabler")
@@ -31,12 +33,17 @@ _COMMAND_S = 120
 
 
 class SiteProcesses:
-    """The processes of one site, and clients with the rights of an administrator."""
+    """The processes of one site, and clients with the rights of an administrator.
 
-    def __init__(self, folder: Path) -> None:
+    ``certificates``: of ``ROLES``, for mutual TLS; None: the site has no TLS.
+    """
+
+    def __init__(self, folder: Path, certificates: SiteCertificates | None = None) -> None:
         self.home = folder / "storage"
         self._folder = folder
         self._ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
+        self._published = self._ports.copy()
+        self._certificates = certificates
         self._trust = FogTrust(folder / "trust")
         self._files = folder / "files"
         self._files.mkdir(parents=True)
@@ -47,12 +54,28 @@ class SiteProcesses:
             file.chmod(0o600)
         self._running: dict[str, Service] = {}
         self.token = self._trust.token(SITE, "admin")
-        self.agent = AgentClient(self.url("agent"), token=self.token)
-        self.enabler = EnablerClient(self.url("enabler"), token=self.token)
+        self.ca = None if certificates is None else certificates.bundle
+        self.agent = AgentClient(self.url("agent"), token=self.token, ca=self.ca)
+        self.enabler = EnablerClient(self.url("enabler"), token=self.token, ca=self.ca)
 
     def url(self, service: str) -> str:
         """Return the address of a service."""
-        return f"http://127.0.0.1:{self._ports[service]}"
+        return self._url(self._ports[service])
+
+    def port(self, service: str) -> int:
+        """Return the port of a service."""
+        return self._ports[service]
+
+    def identity(self, kind: str) -> IdentityFile:
+        """Return the identity of a service of the site."""
+        return IdentityFile(self._files / f"{kind}.identity")
+
+    def publish(self, service: str, port: int) -> None:
+        """Let the other services reach a service at another port, such as that of a gate.
+
+        For services that are started later.
+        """
+        self._published[service] = port
 
     def start(self, *roles: str, prefix: Sequence[str] = ()) -> None:
         """Start processes at the same time, and wait until all of them are ready.
@@ -106,6 +129,9 @@ class SiteProcesses:
     def _jars(self) -> str:
         return str(RunSettings().jars_folder.absolute())
 
+    def _url(self, port: int) -> str:
+        return f"{'http' if self.ca is None else 'https'}://127.0.0.1:{port}"
+
     def _service(self, role: str, prefix: Sequence[str]) -> Service:
         module, *arguments = _MODULES[role]
         port = self._ports["agent" if role == "storage" else role]
@@ -122,15 +148,23 @@ class SiteProcesses:
             "collect_routes": "false",
             "log_level": "warning",
             **{f"{name}_port": number for name, number in self._ports.items()},
-            **{f"{name}_url": self.url(name) for name in ("agent", "worker", "enabler")},
+            **{
+                f"{name}_url": self._url(self._published[name])
+                for name in ("agent", "worker", "enabler")
+            },
+            **({} if self._certificates is None else self._certificates.settings(role)),
         }
-        return Service(module, port, settings, prefix, arguments=arguments, token=self.token)
+        return Service(
+            module, port, settings, prefix, arguments=arguments, token=self.token, ca=self.ca
+        )
 
 
 @contextmanager
-def site_processes(folder: Path) -> Iterator[SiteProcesses]:
+def site_processes(
+    folder: Path, certificates: SiteCertificates | None = None
+) -> Iterator[SiteProcesses]:
     """Yield a site, none of whose processes runs yet; end its processes after the ``with``."""
-    site = SiteProcesses(folder)
+    site = SiteProcesses(folder, certificates)
     try:
         yield site
     finally:

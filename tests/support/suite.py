@@ -14,7 +14,7 @@ from analytics.client.enabler import EnablerClient
 from analytics.client.worker import WorkerClient
 from ignite_server.ports import free_ports
 from mistbow.client.agent import AgentClient
-from suite.processes import PACKAGES
+from suite.services import PACKAGES
 from suite.settings import RunSettings
 from tests.support.conditions import eventually
 

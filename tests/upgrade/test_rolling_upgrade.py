@@ -1,6 +1,5 @@
 """A rolling upgrade under load: service by service, from the former version to this one."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,10 +12,9 @@ from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
-from tests.oracle.stored_points import stored_points
 from tests.support.conditions import eventually
 from tests.support.oracle_results import await_oracle
-from tests.support.sender import Sender
+from tests.support.sender import Sender, check_stored
 from tests.support.services import Service
 from tests.support.traffic import Traffic
 from tests.upgrade.former_version import command_of_former_version, unpack_former_version
@@ -123,17 +121,9 @@ def test_no_row_is_lost_by_a_rolling_upgrade(fog: UpgradedFog) -> None:
             print(f"{role} of {site} is upgraded, and results go on")
         end = system_clock()
         _await_results(fog, deployment, end)
-    sent = Counter(
-        (point.entity, point.ts, point.value) for each in senders for point in each.acknowledged
-    )
-    stored = Counter(
-        (row["entity"], row["ts"], row["value"])
-        for agent in fog.agents.values()
-        for row in stored_points(agent, METRIC).to_pylist()
-    )
-    assert stored == sent
+    number = check_stored(senders, fog.agents.values(), METRIC)
     rows = await_oracle(fog.enabler, deployment, fog.agents.values(), METRIC, end)
-    print(f"{sent.total()} points and {rows} results: none missing, doubled or wrong")
+    print(f"{number} points and {rows} results: none missing, doubled or wrong")
 
 
 def _traffic(site: str) -> Traffic:

@@ -3,16 +3,14 @@
 Ignite, the storage agent, the monitoring agent and their supervisor change together.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mistbow.clock import system_clock
-from tests.oracle.stored_points import stored_points
 from tests.support.oracle_results import await_oracle, await_results
-from tests.support.sender import Sender
+from tests.support.sender import Sender, check_stored
 from tests.support.site_processes import ROLES, SiteProcesses, site_processes
 from tests.support.traffic import Traffic
 from tests.upgrade.former_version import (
@@ -55,10 +53,5 @@ def test_no_row_is_lost_by_an_upgrade_of_a_site_with_identities(site: SiteProces
             await_results(site.enabler, deployment, system_clock())
         end = system_clock()
     compared = await_oracle(site.enabler, deployment, [site.agent], METRIC, end)
-    sent = Counter((point.entity, point.ts, point.value) for point in sender.acknowledged)
-    stored = Counter(
-        (row["entity"], row["ts"], row["value"])
-        for row in stored_points(site.agent, METRIC).to_pylist()
-    )
-    assert stored == sent
-    print(f"{sent.total()} points and {compared} results: none missing, doubled or wrong")
+    number = check_stored([sender], [site.agent], METRIC)
+    print(f"{number} points and {compared} results: none missing, doubled or wrong")

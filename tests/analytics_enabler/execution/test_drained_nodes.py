@@ -16,7 +16,7 @@ from tests.analytics_enabler.recording_worker import RecordingWorker
 from tests.analytics_enabler.spark_worker import TEST_TIMEOUT_S, MakeWorker, SparkWorker, eventually
 from tests.analytics_enabler.support import plan_of
 from tests.oracle.stored_points import expected_values, stored_points
-from tests.support.sender import Sender
+from tests.support.sender import Sender, check_stored
 from tests.support.traffic import Traffic
 
 pytestmark = pytest.mark.timeout(TEST_TIMEOUT_S)
@@ -55,8 +55,9 @@ def test_drained_node_keeps_its_fragment_until_another_node_takes_it_over(
     enabler: EnablerClient,
     enabler_url: str,
 ) -> None:
-    with Sender(agent_url, Traffic(metrics=("cpu",), rate=50)):
+    with Sender(agent_url, Traffic(metrics=("cpu",), rate=50)) as sender:
         _drain_and_undrain(workers, agent_url, agent, enabler, enabler_url)
+    check_stored([sender], [agent], "cpu")
 
 
 def _drain_and_undrain(
@@ -109,7 +110,7 @@ def test_worker_leaves_when_another_one_has_taken_over_its_fragments(
     make_worker: MakeWorker, agent_url: str, agent: AgentClient, enabler: EnablerClient
 ) -> None:
     with (
-        Sender(agent_url, Traffic(metrics=("cpu",), rate=50)),
+        Sender(agent_url, Traffic(metrics=("cpu",), rate=50)) as sender,
         make_worker("leaving") as leaving,
         make_worker("staying") as staying,
     ):
@@ -123,6 +124,7 @@ def test_worker_leaves_when_another_one_has_taken_over_its_fragments(
         assert (list(staying.fragments), leaving.statuses) == ([fragment], {})
         leaving.stop()
         _check_next_results(agent, enabler, deployment, since)
+    check_stored([sender], [agent], "cpu")
 
 
 def test_drain_waits_for_the_fragments_of_other_domains(

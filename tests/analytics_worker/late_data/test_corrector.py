@@ -112,14 +112,17 @@ def test_step_that_may_not_compute_reports_which_corrections_are_due() -> None:
     assert not agent.stores.is_set()
 
 
-def test_step_that_may_not_compute_stores_the_position_if_no_correction_is_due() -> None:
-    agent = SilentAgent(SiteDecision(1000, "x", Left()))
+@pytest.mark.parametrize(("site", "missing"), [("n1", {"n1": 1000}), ("unread", {})])
+def test_step_that_may_not_compute_stores_the_position_if_no_correction_is_due(
+    site: str, missing: dict[str, int]
+) -> None:
+    agent = SilentAgent(SiteDecision(1000, site, Left()))
     agent.answers.set()
     corrector = correcting_merge(agent)
     assert not corrector.step(5000, may_compute=False)
     assert agent.stores.is_set()
     assert corrector.corrected_until == 5000
-    assert corrector.missing_sites == {"x": 1000}
+    assert corrector.missing_sites == missing
 
 
 def test_step_stores_a_checkpoint_of_the_decisions_after_the_position(

@@ -12,12 +12,15 @@ from msgspec.structs import replace
 from analytics.plan.expressions import Measure, Source
 from analytics.plan.fragments import Merge, StreamLocation
 from analytics.plan.nodes import Insight, Pane, Plan, Window
+from analytics_worker.late_data import late_panes
 from analytics_worker.late_data.last_gaps import read_last_gaps
 from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.merge.decisions import (
     Forgotten,
     Joined,
+    Late,
+    LateSpan,
     Left,
     SiteDecision,
     read_presence,
@@ -27,7 +30,7 @@ from analytics_worker.query_lease import QueryLease
 from analytics_worker.streaming_library import MergeStart, QueryFailure, StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.errors import UnavailableError
-from mistbow.streams.schemas import PANES
+from mistbow.streams.schemas import EVENTS, PANES
 from tests.analytics_worker.lifecycle.runner_scene import FakeLibrary, FakeQuery
 from tests.support.conditions import eventually
 
@@ -92,6 +95,17 @@ class RunningMerge:
         eventually(lambda: self.runner.status().active == fingerprint, what="it takes over")
         eventually(lambda: self.runner.status().frontier == frontier, what="its frontier is stored")
 
+    def has_corrected(self) -> None:
+        """Wait until the corrector has processed all decisions."""
+        fragment = self.runner.fragment
+        assert isinstance(fragment, Merge)
+
+        def is_processed() -> bool:
+            decided = self.agent.info(fragment.target.stream).attributes["decided"]
+            return bool(decided == self.agent.info(fragment.decisions.stream).head)
+
+        eventually(is_processed, what="the decisions are processed")
+
     def has_queries(self, number: int) -> None:
         eventually(lambda: len(self.library.queries) == number, what="the query starts")
 
@@ -152,6 +166,7 @@ def test_results_up_to_the_removal_of_a_present_site_include_the_site(agent: Age
     with running(agent, both) as merge:
         merge.take_over(1, 100_000)
         merge.decide(SiteDecision(50_000, "b", Left()), SiteDecision(60_000, "b", Joined()))
+        merge.has_corrected()
         merge.runner.accept(one)
         merge.take_over(2, 102_000)
         gaps = read_last_gaps(agent, one)
@@ -232,7 +247,9 @@ def test_site_of_a_query_that_is_no_longer_needed_is_forgotten(agent: AgentClien
         merge.has_queries(2)
         assert gaps_of(agent, one) == [(0, None)]
         merge.runner.accept(one)
-        eventually(lambda: gaps_of(agent, one) == [(0, 100_000)], what="the site is forgotten")
+        eventually(lambda: gaps_of(agent, one) == [(0, 0)], what="the site is forgotten")
+        # No query with the site has ever written results.
+        assert not read_last_gaps(agent, one).absent(90_000)
         assert read_presence(agent, one.decisions).removed_after("b") == 0
         merge.runner.accept(both)
         merge.has_queries(3)
@@ -267,6 +284,40 @@ def test_results_in_the_gap_of_a_site_that_is_removed_while_it_joins_lack_the_si
         merge.has_queries(3)
         gaps = read_last_gaps(agent, both)
         assert [gaps.absent(tick) for tick in (50_000, 50_001)] == [set(), {"b"}]
+
+
+def test_results_in_an_uncorrected_gap_of_a_removed_site_lack_the_site(agent: AgentClient) -> None:
+    both, one = merge_of("waiting", "a", "b"), merge_of("waiting", "a")
+    with running(agent, both) as merge:
+        merge.take_over(1, 100_000)
+        merge.decide(SiteDecision(50_000, "b", Left()), SiteDecision(60_000, "b", Joined()))
+        merge.has_corrected()
+        # The correction of this gap waits, since earlier panes are not due yet.
+        late = Late((LateSpan("p", 90_000, 90_000, due=2**60),))
+        merge.decide(SiteDecision(90_000, "a", late))
+        merge.decide(SiteDecision(70_000, "b", Left()), SiteDecision(80_000, "b", Joined()))
+        merge.runner.accept(one)
+        merge.take_over(2, 102_000)
+        gaps = read_last_gaps(agent, one)
+        ticks = (55_000, 70_000, 70_001, 80_000, 80_001, 101_000, 101_001)
+        assert [sorted(gaps.absent(tick)) for tick in ticks] == [[], [], ["b"], ["b"], [], [], []]
+        assert [tick for tick in ticks if gaps.removed(tick)] == [55_000, 70_000, 80_001, 101_000]
+        # When it is a source again, these ticks are corrected too.
+        merge.runner.accept(both)
+        merge.has_queries(3)
+        assert gaps_of(agent, both)[-1] == (70_000, None)
+
+
+def test_site_of_a_query_that_another_worker_withdraws_is_not_missing(agent: AgentClient) -> None:
+    one, both = merge_of("withdrawn", "a"), merge_of("withdrawn", "a", "b")
+    with running(agent, one) as merge:
+        merge.take_over(1, 100_000)
+        with running(agent, both) as other:
+            other.has_queries(1)
+        assert gaps_of(agent, one) == [(0, None)]
+        merge.has_corrected()
+        assert merge.runner.status().missing == {}
+        assert not read_last_gaps(agent, one).absent(101_000)
 
 
 def test_gap_of_a_new_site_begins_at_its_removal_although_a_query_did_not_take_over(
@@ -331,6 +382,33 @@ def test_results_lack_a_site_since_its_removal_although_it_left_a_query_that_did
         merge.runner.accept(both)
         merge.has_queries(5)
         assert gaps_of(agent, both)[-1] == (101_000, None)
+
+
+def test_checkpoint_of_decisions_is_stored_under_the_epoch_of_their_own_stream(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_panes, "_CHECKPOINT_STEP", 1)
+    both = merge_of("epochs", "a", "b")
+    stream = both.decisions.stream
+    agent.create_stream(stream, EVENTS)
+    for _ in range(3):  # an epoch that the target does not reach
+        agent.claim(stream)
+    with running(agent, both) as merge:
+        merge.take_over(1, 100_000)
+        assert agent.info(both.target.stream).epoch < agent.info(stream).epoch
+        merge.decide(SiteDecision(50_000, "b", Left()))
+        head = agent.info(stream).head
+
+        def is_stored() -> bool:
+            return bool(agent.info(stream).attributes.get("checkpoint", {}).get("next") == head)
+
+        eventually(is_stored, what="the checkpoint")
+        # A runner that another one has fenced stores no checkpoint.
+        epoch = agent.claim(stream).epoch
+        joined = row_of(SiteDecision(60_000, "b", Joined()))
+        agent.append(stream, joined, epoch=epoch)
+        merge.has_corrected()
+        assert is_stored()
 
 
 def test_late_panes_are_recorded_again_only_for_another_plan(

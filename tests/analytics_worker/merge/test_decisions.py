@@ -66,15 +66,19 @@ def test_gap_has_the_frontier_of_the_site_at_its_joining() -> None:
     assert [gap.joined_at for gap in known.gaps] == [20, None]
 
 
-def test_results_lack_a_site_since_its_last_removal_although_it_was_recorded_for_a_later_time() -> (
-    None
-):
+def test_removal_of_a_site_consists_of_its_last_records() -> None:
     known = presence_after((20, "a", Left()), (20, "a", Forgotten()))
     assert known.removed_after("a") == 20
-    known.apply([SiteDecision(10, "a", Left()), SiteDecision(10, "a", Forgotten())])
-    assert known.removed_after("a") == 10
+    # Results in an earlier gap lack the site too; the second record repeats the first one.
+    for ts, until in ((10, 15), (20, 20)):
+        known.apply([SiteDecision(ts, "a", Left()), SiteDecision(until, "a", Forgotten())])
+        assert [gap.ticks for gap in known.removal("a")] == [(20, 20), (10, 15)]
+        assert known.removed_after("a") == 10
     known.apply([SiteDecision(15, "a", Left()), SiteDecision(18, "a", Joined())])
     assert known.removed_after("a") == 10
+    known.apply([SiteDecision(30, "a", Left()), SiteDecision(30, "a", Forgotten())])
+    assert [gap.ticks for gap in known.removal("a")] == [(30, 30)]
+    assert known.removed_after("a") == 30
     assert known.removed_after("b") == 0
 
 

@@ -10,7 +10,7 @@ from mistbow.client.credentials import ServiceCredentials
 from mistbow.client.transport import Call, Transport, no_answer
 from mistbow.errors import MistbowError, UnavailableError
 from mistbow.trust_settings import TlsSettings
-from suite.processes import _client as supervisor_client
+from suite.services import probe_client as supervisor_client
 from tests.mistbow.client.test_credentials import TOKEN, echo, service
 from tests.support.http_server import served
 from tests.support.recorder import Recorder

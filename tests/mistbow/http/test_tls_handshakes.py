@@ -3,12 +3,13 @@
 import socket
 import ssl
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 
 from mistbow.http.protocol import BoundedProtocol
 from mistbow.tls import TlsFiles, client_context
@@ -18,6 +19,8 @@ from tests.support.http_server import served
 pytestmark = pytest.mark.integration
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+LARGE = 32 * 2**20
 
 
 class Crowded(BoundedProtocol):
@@ -48,6 +51,10 @@ def service(
     @app.get("/")
     def root() -> str:
         return "served"
+
+    @app.get("/large")
+    def large() -> Response:
+        return Response(bytes(LARGE))
 
     files = authority.serve("127.0.0.1")
     tls = TlsFiles(None, files.certificate, files.key)
@@ -154,3 +161,28 @@ def test_server_stops_during_a_handshake(authority: Authority, loop: str) -> Non
             waiting.sendall(hello(client_context(authority.file))[2].read())
             assert waiting.recv(1)
         assert is_closed(waiting)
+
+
+def test_server_stops_without_waiting_for_an_idle_client(
+    authority: Authority, loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with httpx.Client(verify=client_context(authority.file)) as client:
+        with service(authority, loop, BoundedProtocol) as (host, port):
+            assert client.get(f"https://{host}:{port}/").text == '"served"'
+        assert "timeout graceful shutdown exceeded" not in caplog.text
+
+
+def test_client_receives_the_rest_of_an_answer_from_a_server_that_stops(
+    authority: Authority, loop: str
+) -> None:
+    url = httpx.URL(path="/large")
+    with httpx.Client(verify=client_context(authority.file)) as client, ExitStack() as server:
+        host, port = server.enter_context(service(authority, loop, BoundedProtocol))
+        with client.stream("GET", url.copy_with(scheme="https", host=host, port=port)) as answer:
+            chunks = answer.iter_raw()
+            received = len(next(chunks))
+            with ThreadPoolExecutor(1) as pool:
+                stopped = pool.submit(server.close)
+                received += sum(map(len, chunks))
+                stopped.result()
+    assert received == LARGE

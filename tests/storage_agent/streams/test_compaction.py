@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
+import prometheus_client
 import pyarrow as pa
 import pytest
 
@@ -375,6 +376,11 @@ async def test_compaction_drops_old_removals_of_series_from_the_first_run(
     assert left == {"worker/w": REMOVED, "site": str(compaction.REMOVAL_AGE_MS + 39)}
 
 
+def limit_evicted_rows() -> float:
+    name = "mistbow_agent_limit_evicted_rows_total"
+    return prometheus_client.REGISTRY.get_sample_value(name) or 0.0
+
+
 async def test_storage_limit_evicts_the_oldest_rows_or_rejects_writes(
     opener: Opener, clock: ManualClock
 ) -> None:
@@ -387,7 +393,10 @@ async def test_storage_limit_evicts_the_oldest_rows_or_rejects_writes(
     assert refusing.usage.is_full
     assert stream.log.first == 0
     evicting = keeper(clock, stream.log, limit=lambda: StorageLimit(taken // 2))
+    stored, counted = len(ordered(await everything(stream))), limit_evicted_rows()
     await evicting.run()
+    left = len(ordered(await everything(stream)))
+    assert limit_evicted_rows() - counted == stored - left > 0
     assert not evicting.usage.is_full
     assert stream.log.index.bytes <= taken // 2
     assert stream.log.first > 0
