@@ -364,7 +364,7 @@ class StreamLog:
         """
         winner = await self.store.put(segment, data)
         won = winner.header.nonce == segment.header.nonce
-        if won:
+        if won and segment.next > self.head:
             self.bytes += len(data)
         await self._follow(winner)
         return won
@@ -395,9 +395,13 @@ class StreamLog:
 
         So no reader finds a row of a series that the catalogue does not contain yet. If this task
         is cancelled meanwhile, the log lacks the segment, as before a start that recovers it.
+        A segment that the log contains already is ignored: an append may be repeated, and another
+        task may have added the segment.
         """
         entry = IndexEntry.of_segment(segment, segment.stored)
         async with self.applying:
+            if segment.next <= self.head:
+                return
             try:
                 if self._consumer is not None:
                     await self._consumer.apply(segment, entry)
