@@ -31,7 +31,7 @@ from storage_agent.streams.runs import Int64s
 from storage_agent.streams.segments import Segment
 from storage_agent.streams.streams import RECORD_PREFIX, Stream, Streams
 from storage_agent.streams.subscription import RowSelection, RowSelector
-from storage_agent.work_threads import in_thread_if_many
+from storage_agent.work_threads import in_own_thread_if_many, in_thread_if_many
 
 T = TypeVar("T")
 
@@ -214,7 +214,8 @@ class RecordKind:
         position = await _replay(log, found, selected)
         if alone:
             async with log.applying:
-                await _replay(log, found, selected, position)
+                # Appends wait meanwhile, so this must not wait for long reads.
+                await _replay(log, found, selected, position, STORED)
                 return await self._replace(keys, found, STORED)
         return await self._replace(keys, found, LONG)
 
@@ -267,20 +268,26 @@ def _select_rows(
 
 
 async def _replay(
-    log: StreamLog, latest: LatestRecords, keys: pa.Array | None = None, position: int = 0
+    log: StreamLog,
+    latest: LatestRecords,
+    keys: pa.Array | None = None,
+    position: int = 0,
+    kind: str = LONG,
 ) -> int:
     """Apply the rows of a stream to ``latest``, including rows that are appended during the call.
 
     ``keys``: the keys whose rows are applied; None: all rows are applied. ``position``: the
-    position of the first row to apply. Returns the position after the last row.
+    position of the first row to apply. ``kind``: the kind of work, for the slices; work that is
+    not LONG waits for no long read. Returns the position after the last row.
     """
-    slices = Slices()
+    slices = Slices(kind=kind)
+    beside = in_thread_if_many if kind == LONG else in_own_thread_if_many
     position = max(position, log.first)
     while position < log.head:
         entry = log.index[log.index.find(position)]
         [extent] = await log.extents([entry])
         select = partial(_select_rows, extent, position, entry.next, keys)
-        rows, indices = await in_thread_if_many(entry.rows, select)
+        rows, indices = await beside(entry.rows, select)
         segments = extent.segments
         # The rows of a segment are adjacent, in the order of segments.
         begins = np.flatnonzero(np.diff(indices, prepend=-1)).tolist()

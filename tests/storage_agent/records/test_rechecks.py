@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pyarrow as pa
@@ -18,6 +20,7 @@ from storage_agent.records.kind import RecordKind
 from storage_agent.records.latest import LatestRecords
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.streams import Streams
+from storage_agent.work_threads import MAX_LOOP_ITEMS
 from tests.storage_agent.conftest import ManualClock
 from tests.storage_agent.gate import close_gate
 from tests.support.conditions import aeventually
@@ -109,13 +112,28 @@ async def test_record_that_is_being_applied_during_a_recheck_is_the_latest(
 ) -> None:
     for ts in (1, 5):
         await put(kind, "klm", ts)
-    with monkeypatch.context() as fault:
-        fault.setattr(kind_module, "_replay", fail)
-        with contextlib.suppress(UnavailableError):
-            await kind.delete("klm", 5, 5)
+    await delete_unchecked(kind, monkeypatch, "klm")
     gate = close_gate(monkeypatch, applied)
     putting = asyncio.create_task(put(kind, "klm", 3))
     await gate.wait_reached()
+    checking = await check_alone(kind, monkeypatch)
+    gate.open()
+    await asyncio.gather(putting, checking)
+    assert times(kind) == {"k": 3, "l": 3, "m": 3}
+
+
+async def delete_unchecked(
+    kind: RecordKind, monkeypatch: pytest.MonkeyPatch, keys: Collection[str]
+) -> None:
+    """Delete the records of the time 5, but let the recheck fail, so that ``expire`` repeats it."""
+    with monkeypatch.context() as fault:
+        fault.setattr(kind_module, "_replay", fail)
+        with contextlib.suppress(UnavailableError):
+            await kind.delete(keys, 5, 5)
+
+
+async def check_alone(kind: RecordKind, monkeypatch: pytest.MonkeyPatch) -> asyncio.Future[None]:
+    """Start a recheck while records are applied; return it after the passes beside other puts."""
     resolve, is_alone = kind._resolve, asyncio.Event()
 
     async def observed(log: StreamLog, keys: set[str], *, alone: bool) -> set[str]:
@@ -129,9 +147,30 @@ async def test_record_that_is_being_applied_during_a_recheck_is_the_latest(
     passes = asyncio.create_task(is_alone.wait())
     await asyncio.wait([checking, passes], return_when=asyncio.FIRST_COMPLETED)
     assert not checking.done()
+    return checking
+
+
+async def test_recheck_that_puts_wait_for_does_not_wait_for_long_reads(
+    kind: RecordKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [f"k{number}" for number in range(MAX_LOOP_ITEMS + 1)]
+    await put(kind, keys[:1], 5)
+    await delete_unchecked(kind, monkeypatch, keys[:1])
+    gate = close_gate(monkeypatch, 0, len(keys))
+    putting = asyncio.create_task(put(kind, keys, 3))
+    await gate.wait_reached()
+    checking = await check_alone(kind, monkeypatch)
+    loop, end = asyncio.get_running_loop(), threading.Event()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    reading = loop.run_in_executor(None, end.wait)
     gate.open()
-    await asyncio.gather(putting, checking)
-    assert times(kind) == {"k": 3, "l": 3, "m": 3}
+    try:
+        async with asyncio.timeout(10):
+            await asyncio.gather(putting, checking)
+    finally:
+        end.set()
+        await reading
+    assert times(kind) == dict.fromkeys(keys, 3)
 
 
 async def test_two_deletions_of_a_key_at_the_same_time_are_both_applied(
