@@ -3,8 +3,8 @@
 import asyncio
 import itertools
 import random
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pytest
@@ -12,15 +12,18 @@ import pytest
 from mistbow.errors import UnavailableError
 from mistbow.runtime.slices import Slices
 from mistbow.streams.schemas import POINTS
+from storage_agent.agent import recovery
+from storage_agent.agent.recovery import SeriesOfSegments
 from storage_agent.http.points import GetBody
 from storage_agent.ignite.client import METADATA
-from storage_agent.series import Metadata, Series
+from storage_agent.membership.fabric_membership import FabricMembership
+from storage_agent.series import Metadata, Series, series_of
 from storage_agent.streams import subscription
 from storage_agent.streams.consumer import SegmentConsumer
 from storage_agent.streams.extents import Extent
 from storage_agent.streams.index import IndexEntry
 from storage_agent.streams.log import StreamLog
-from storage_agent.streams.segments import AppendResult, Segment
+from storage_agent.streams.segments import AppendResult
 from storage_agent.streams.streams import Stream
 from storage_agent.streams.subscription import RowSelection, RowSelector
 from storage_agent.timeseries import catalogue as catalogue_module
@@ -33,6 +36,8 @@ from tests.storage_agent.gate import close_gate
 from tests.storage_agent.streams.opener import FixedPolicy, Opener
 from tests.storage_agent.streams.test_deletions_during_reads import NoOffloads
 from tests.support.conditions import aeventually
+
+T = TypeVar("T")
 
 _Point = tuple[str, int]
 """The entity of a point of the metric ``m``, and its time (ms)."""
@@ -50,18 +55,26 @@ def metadata_of(entity: str) -> Metadata:
     return {"metricID": "m", "entityID": entity, "group": "g"}
 
 
+class Published(FabricMembership):
+    """A membership that records the last published metadata of each series."""
+
+    def __init__(self) -> None:
+        self.series: dict[Series, Metadata] = {}
+
+    def publish_series(self, series: Iterable[Metadata]) -> None:
+        self.series |= {series_of(each): each for each in series}
+
+
 class Site:
-    """A stream of points, and the catalogue that is derived from it."""
+    """A stream of points, and the catalogue and the facts that are derived from it."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.catalogue = Catalogue()
+        self.catalogue, self.published = Catalogue(), Published()
         self.catalogue.expired_before = stream.log.expired_before
         self.remover = PointRemover(stream, self.catalogue, NoOffloads())
-        stream.log.attach(SegmentConsumer(self._apply, self.catalogue.checkpointed_position))
-
-    async def _apply(self, segment: Segment, _: IndexEntry) -> None:
-        await self.catalogue.apply(segment)
+        derived = SeriesOfSegments(self.catalogue, self.published)
+        stream.log.attach(SegmentConsumer(derived.apply, self.catalogue.checkpointed_position))
 
     async def put(self, *points: _Point, described: bool = True) -> AppendResult:
         """Store points; ``described``: the segment contains the metadata of their series."""
@@ -72,7 +85,18 @@ class Site:
     async def delete_group(self, end: int | None = None) -> list[Series]:
         """Delete the points of all series up to ``end`` (ms); None: all points."""
         select = series_selection(self.catalogue, GetBody(groupName=frozenset({"g"})))
-        return await self.remover.delete(select, None, end)
+        return self._retract(await self.remover.delete(select, None, end))
+
+    async def expire(self) -> list[Series]:
+        """Remove the series without points, and return them."""
+        return self._retract(await self.remover.expire())
+
+    def _retract(self, removed: list[Series]) -> list[Series]:
+        """Retract the facts of removed series, unless they were added again."""
+        for each in removed:
+            if not self.catalogue.contains(each):
+                self.published.series.pop(each, None)
+        return removed
 
     async def rows(self) -> list[_Point]:
         """Return the visible rows, in the order of positions."""
@@ -178,7 +202,7 @@ async def test_series_that_is_rechecked_while_its_new_points_are_applied_stays(
     putting = asyncio.create_task(site.put(("a", 3), ("b", 4), ("c", 6)))
     await gate.wait_reached()
     waiting = observed(monkeypatch, site.stream.log)
-    checking: asyncio.Future[Any] = asyncio.create_task(site.remover.expire())
+    checking: asyncio.Future[Any] = asyncio.create_task(site.expire())
     await asyncio.wait([checking, waiting], return_when=asyncio.FIRST_COMPLETED)
     assert not checking.done(), "the recheck waits for the rows of the segment"
     gate.open()
@@ -234,6 +258,10 @@ class Shuffled(Slices):
         for _ in range(self.random.randrange(5)):
             await asyncio.sleep(0)
 
+    async def over(self, items: Iterable[T], steps: int = 1) -> AsyncIterator[T]:
+        async for item in super().over(items, steps):
+            yield item
+
 
 async def read_until(site: Site, ends: asyncio.Event) -> None:
     """Read the rows again and again; each visible row must have its series in the catalogue."""
@@ -257,7 +285,7 @@ async def change(site: Site, random: random.Random, times: Iterator[int]) -> Non
         elif choice < 0.8:
             await site.delete_group(random.choice((None, next(times) - 3)))
         else:
-            await site.remover.expire()
+            await site.expire()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -265,7 +293,7 @@ async def test_catalogue_fits_the_visible_rows_whatever_changes_while_segments_a
     opener: Opener, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     site = Site(await opener.open(POINTS))
-    for module in (catalogue_module, removal):
+    for module in (catalogue_module, removal, recovery):
         monkeypatch.setattr(module, "Slices", Shuffled)
     monkeypatch.setattr(catalogue_module, "_SLICE", 1)
     Shuffled.random.seed(seed)
@@ -279,9 +307,10 @@ async def test_catalogue_fits_the_visible_rows_whatever_changes_while_segments_a
         await asyncio.gather(*(change(site, choices, times) for _ in range(3)))
         ends.set()
         await reading
-        await site.remover.expire()
+        await site.expire()
         expected: dict[str, int] = {}
         for entity, ts in await site.rows():
             expected[entity] = max(ts, expected.get(entity, ts))
         assert site.latest() == expected
         assert site.is_described()
+        assert site.published.series == dict(site.catalogue.all())
