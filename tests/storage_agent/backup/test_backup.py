@@ -176,11 +176,13 @@ def test_backup_that_begins_while_points_are_applied_has_the_series_of_its_rows(
     gate = close_gate(monkeypatch, 1)
     with ThreadPoolExecutor(1) as pool, closing(AgentClient(url)) as sender:
         putting = pool.submit(sender.put, [Point("m", each, clock.now, 1.0) for each in "abc"])
-        assert gate.reached.wait(20)
-        rows, series = backed_up(client)
-        assert rows == {"old"} <= series
-        assert not putting.done()
-        gate.open()
+        try:
+            assert gate.reached.wait(20)
+            rows, series = backed_up(client)
+            assert rows == {"old"} <= series
+            assert not putting.done()
+        finally:
+            gate.open()
         putting.result()
     rows, series = backed_up(client)
     assert rows == series == {"old", "a", "b", "c"}

@@ -12,6 +12,7 @@ from mistbow.client.operation_model import Copy, ReplicaFact, SeriesFilter
 from mistbow.errors import ConflictError
 from mistbow.streams.events import event_rows
 from mistbow.streams.schemas import EVENTS, POINTS, RAW
+from mistbow.streams.wire import Position
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.facts import REPLICAS, encode_fact
 from storage_agent.membership.heartbeat import Heartbeat
@@ -27,6 +28,7 @@ from storage_agent.streams import small_parts
 from storage_agent.streams.consumer import SegmentConsumer
 from storage_agent.streams.index import IndexEntry
 from storage_agent.streams.manifest import Tombstone
+from storage_agent.streams.pace import Pace
 from storage_agent.streams.segments import Segment
 from storage_agent.streams.small_parts import OpenSubscriptions
 from storage_agent.streams.streams import Streams
@@ -180,15 +182,22 @@ async def test_copy_of_a_group_has_the_rows_of_a_series_that_is_added_meanwhile(
         _, chunks = await reader.follow("b", found.id, 0, 0, OpenSubscriptions())
         with_rows = (each async for each in chunks if each.rows.num_rows)
         assert (await anext(with_rows)).rows["ts"].to_pylist() == [1]
-        gate = close_gate(monkeypatch, 0)
+        gate, head, waits = close_gate(monkeypatch, 0), raw.log.head, asyncio.Event()
+        wait = Pace.wait
+
+        async def observed(pace: Pace, changed: asyncio.Event, position: Position) -> None:
+            waits.set()
+            await wait(pace, changed, position)
+
+        monkeypatch.setattr(Pace, "wait", observed)
         rows = without_attributes(2, 3)
         putting = asyncio.create_task(raw.writer.append(rows, series=described))
         await gate.wait_reached()
         # Only the points of the segment add the series again.
         catalogue.set_latest(("w", "w"), None)
         following = asyncio.ensure_future(anext(with_rows))
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await waits.wait()
+        assert raw.log.head == head, "the follower has found no row yet"
         gate.open()
         await putting
         assert (await following).rows["ts"].to_pylist() == [2, 3]
