@@ -98,7 +98,7 @@ def encode_segment(segment: Segment) -> bytes:
     return bytes(sink.getvalue())
 
 
-async def encode_in_turn(segment: Segment) -> bytes:
+async def encode_after_pause(segment: Segment) -> bytes:
     """Encode a segment; other tasks may run before a large segment is encoded."""
     if segment.rows.num_rows > MAX_LOOP_ITEMS:
         await asyncio.sleep(0)

@@ -198,8 +198,8 @@ class Catalogue:
         """Apply a segment of ``raw``; return the metadata of the new and changed series.
 
         Other tasks may run meanwhile. If they remove a series of the segment, its points add it
-        again with its metadata, as if they had been applied before. A checkpoint of meanwhile may
-        have a part of the segment, which is applied again after a restart.
+        again with its metadata, as if they had been applied before. A checkpoint that is stored
+        meanwhile may contain a part of the segment; a restart applies the segment again.
         """
         self._removed = {}
         try:
@@ -299,8 +299,8 @@ class Catalogue:
         for metric, entity, ts, value in zip(*columns, strict=True):
             number = number_of(metric, entity)
             if not number:
-                # The series was removed while these points were applied, or without new metadata
-                # were appended.
+                # The series was removed after these points were encoded: the segment does not have
+                # its metadata, or the removal came while the segment was applied.
                 description = (self._removed or {}).get((metric, entity), b"{}")
                 number = index.set_description((metric, entity), description)
                 mark(number)
