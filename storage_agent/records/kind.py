@@ -89,9 +89,10 @@ class RecordKind:
     async def put(self, items: Sequence[RecordItem], key: RequestKey | None, where: str) -> None:
         """Store all items durably, or none of them.
 
-        ``key``: the caller's idempotency key, or None. ``where``: the name of the list of items,
-        for messages. Raises ``InvalidRequestError`` for an invalid time, for text that is not
-        UTF-8, for a value that is nested too deeply, and for a number beyond the range of floats.
+        Until this method returns, readers may find some of the items only. ``key``: the caller's
+        idempotency key, or None. ``where``: the name of the list of items, for messages. Raises
+        ``InvalidRequestError`` for an invalid time, for text that is not UTF-8, for a value that is
+        nested too deeply, and for a number beyond the range of floats.
         """
         size = sum(map(len, map(_VAL, items))) + _ITEM_BYTES * len(items)
         rows = await decode_beside(size, lambda: _encode_rows(items, where))
