@@ -13,8 +13,10 @@ from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 
-LONG, SHORT = "long", "short"
-"""The kinds of work: that of long reads, and that of short requests, which must not wait for it."""
+LONG, SHORT, STORED = "long", "short", "stored"
+"""The kinds of work: that of long reads; that of short requests, which must not wait for it; and
+that of a stored segment, which all later appends wait for.
+"""
 
 SLICE_S = 0.005
 """The time (s) after which long work lets other tasks run."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mistbow.clock import Clock
 from mistbow.errors import UnavailableError
+from mistbow.runtime.slices import STORED, Slices
 from mistbow.streams.schemas import METADATA as METADATA_STREAM
 from mistbow.streams.schemas import RAW, is_permanent
 from storage_agent import metrics
@@ -19,9 +20,10 @@ from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.facts import published_series, read_facts
 from storage_agent.records.store import RecordStore
 from storage_agent.replication.replication import Replication
+from storage_agent.series import series_of
 from storage_agent.settings import AgentSettings
+from storage_agent.streams.consumer import SegmentConsumer
 from storage_agent.streams.index import IndexEntry
-from storage_agent.streams.log import SegmentConsumer
 from storage_agent.streams.maintenance import Maintenance, StorageLimit
 from storage_agent.streams.policy import StorageUsage
 from storage_agent.streams.segments import Segment
@@ -62,9 +64,12 @@ class SeriesOfSegments:
     catalogue: Catalogue
     membership: FabricMembership
 
-    def apply(self, segment: Segment, entry: IndexEntry) -> None:
+    async def apply(self, segment: Segment, entry: IndexEntry) -> None:
         """Apply a segment to the catalogue, and publish its new series."""
-        self.membership.publish_series(self.catalogue.apply(segment))
+        async for metadata in Slices(kind=STORED).over(await self.catalogue.apply(segment)):
+            # The series may have been removed meanwhile.
+            if self.catalogue.contains(series_of(metadata)):
+                self.membership.publish_series([metadata])
         metrics.LATE_POINTS.inc(entry.late)
         metrics.FUTURE_POINTS.inc(segment.future_points.num_rows)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from mistbow.auth.callers import current_caller
 from mistbow.client.record_model import RecordValue
 from mistbow.errors import InvalidRequestError, TooLargeError
-from mistbow.runtime.slices import Slices
+from mistbow.runtime.slices import LONG, STORED, Slices
 from mistbow.streams.schemas import RECORDS as SCHEMA
 from storage_agent import metrics
 from storage_agent.http.decode import check_depth, check_range, decode_beside, to_integer
@@ -23,14 +23,15 @@ from storage_agent.records.latest import LatestRecords, StoredRecord
 from storage_agent.request_key import RequestKey
 from storage_agent.streams import subscription
 from storage_agent.streams.columns import Columns, as_list, is_in
+from storage_agent.streams.consumer import SegmentConsumer
 from storage_agent.streams.extents import Extent, PositionedRows
 from storage_agent.streams.index import IndexEntry
-from storage_agent.streams.log import SegmentConsumer, StreamLog
+from storage_agent.streams.log import StreamLog
 from storage_agent.streams.runs import Int64s
 from storage_agent.streams.segments import Segment
 from storage_agent.streams.streams import RECORD_PREFIX, Stream, Streams
 from storage_agent.streams.subscription import RowSelection, RowSelector
-from storage_agent.work_threads import in_thread_if_many
+from storage_agent.work_threads import in_own_thread_if_many, in_thread_if_many
 
 T = TypeVar("T")
 
@@ -38,10 +39,12 @@ _MAX_ANSWER_VALUES = 1_000_000
 _MAX_ANSWER_BYTES = 64 * 2**20
 
 _SLICE = 100
-"""The number of keys that a recheck corrects before it may pause for other tasks."""
+"""The number of records that are applied, and of keys that a recheck corrects, before other tasks
+may run.
+"""
 
-_MAX_SLICED = 3
-"""The number of passes of a recheck in which other tasks may run between its keys.
+_MAX_SHARED = 3
+"""The number of passes of a recheck during which records may be applied; then, appends wait.
 
 Otherwise, tasks that put records of the same keys repeatedly would prevent its end.
 """
@@ -64,8 +67,10 @@ class RecordKind:
         self._rechecking = asyncio.Lock()
         # Keys whose latest record may have been deleted or expired.
         self._unresolved: set[str] = set()
-        # Keys of records that were applied during the present recheck.
+        # Keys of records that are or were applied during the present pass of a recheck.
         self._touched: set[str] = set()
+        # The segment that is being applied: the stream's log does not contain it yet.
+        self._unapplied: Segment | None = None
 
     @property
     def latest(self) -> LatestRecords:
@@ -84,9 +89,10 @@ class RecordKind:
     async def put(self, items: Sequence[RecordItem], key: RequestKey | None, where: str) -> None:
         """Store all items durably, or none of them.
 
-        ``key``: the caller's idempotency key, or None. ``where``: the name of the list of items,
-        for messages. Raises ``InvalidRequestError`` for an invalid time, for text that is not
-        UTF-8, for a value that is nested too deeply, and for a number beyond the range of floats.
+        Until this method returns, readers may find some of the items only. ``key``: the caller's
+        idempotency key, or None. ``where``: the name of the list of items, for messages. Raises
+        ``InvalidRequestError`` for an invalid time, for text that is not UTF-8, for a value that is
+        nested too deeply, and for a number beyond the range of floats.
         """
         size = sum(map(len, map(_VAL, items))) + _ITEM_BYTES * len(items)
         rows = await decode_beside(size, lambda: _encode_rows(items, where))
@@ -192,34 +198,56 @@ class RecordKind:
             try:
                 number = 0
                 while keys:
-                    keys = await self._resolve(self._stream.log, keys, whole=number >= _MAX_SLICED)
+                    keys = await self._resolve(self._stream.log, keys, alone=number >= _MAX_SHARED)
                     number += 1
             except BaseException:
                 self._unresolved |= keys
                 raise
 
-    async def _resolve(self, log: StreamLog, keys: set[str], *, whole: bool) -> set[str]:
+    async def _resolve(self, log: StreamLog, keys: set[str], *, alone: bool) -> set[str]:
         """Read the latest records of keys from the stream; return the keys to read again.
 
         Records of these keys were put before the keys were corrected. Such a record may be earlier
-        than the record in memory, and so was not applied. ``whole``: no other task may run between
-        the keys.
+        than the record in memory, and so was not applied. ``alone``: no record is applied while the
+        keys are corrected, so that no key is returned.
         """
-        found = LatestRecords()
-        await _replay(log, found, pa.array(list(keys), pa.string()))
-        # All records that the stream contains now were found.
-        self._touched = set()
-        slices = Slices()
+        found, selected = LatestRecords(), pa.array(list(keys), pa.string())
+        position = await _replay(log, found, selected)
+        if alone:
+            async with log.applying:
+                # Appends wait meanwhile, so this must not wait for long reads.
+                await _replay(log, found, selected, position, STORED)
+                return await self._replace(keys, found, STORED)
+        return await self._replace(keys, found, LONG)
+
+    async def _replace(self, keys: set[str], found: LatestRecords, kind: str) -> set[str]:
+        """Replace the latest records of keys, but for keys of records that are applied meanwhile.
+
+        ``found``: has all records of the keys that the log contains now. ``kind``: the kind of
+        work, for the slices. Returns the keys of such records.
+        """
+        self._touched = set() if self._unapplied is None else _keys_of(self._unapplied)
+        slices = Slices(kind=kind)
         for some in _parts(keys, _SLICE):
             self._latest.replace([key for key in some if key not in self._touched], found)
-            if not whole:
-                await slices.pause()
+            await slices.pause()
         return keys & self._touched
 
-    def _follow(self, segment: Segment, _: IndexEntry) -> None:
+    async def _follow(self, segment: Segment, _: IndexEntry) -> None:
+        self._unapplied = segment
         if self._rechecking.locked():
-            self._touched.update(as_list(segment.rows["key"]))
-        self._latest.apply(segment.rows, segment.header.first, segment.header.created)
+            self._touched |= _keys_of(segment)
+        header, slices = segment.header, Slices(kind=STORED)
+        try:
+            for begin in range(0, segment.rows.num_rows, _SLICE):
+                await slices.pause()
+                self._latest.apply(segment.rows.slice(begin, _SLICE), header.first, header.created)
+        finally:
+            self._unapplied = None
+
+
+def _keys_of(segment: Segment) -> set[str]:
+    return set(as_list(segment.rows["key"]))
 
 
 def _parts(keys: Iterable[str], size: int) -> Iterator[list[str]]:
@@ -240,18 +268,27 @@ def _select_rows(
     return rows, extent.segments.find_all(rows.positions)
 
 
-async def _replay(log: StreamLog, latest: LatestRecords, keys: pa.Array | None = None) -> None:
+async def _replay(
+    log: StreamLog,
+    latest: LatestRecords,
+    keys: pa.Array | None = None,
+    position: int = 0,
+    kind: str = LONG,
+) -> int:
     """Apply the rows of a stream to ``latest``, including rows that are appended during the call.
 
-    ``keys``: the keys whose rows are applied; None: all rows are applied.
+    ``keys``: the keys whose rows are applied; None: all rows are applied. ``position``: the
+    position of the first row to apply. ``kind``: the kind of work, for the slices; work that is
+    not LONG waits for no long read. Returns the position after the last row.
     """
-    slices = Slices()
-    position = log.first
+    slices = Slices(kind=kind)
+    beside = in_thread_if_many if kind == LONG else in_own_thread_if_many
+    position = max(position, log.first)
     while position < log.head:
         entry = log.index[log.index.find(position)]
         [extent] = await log.extents([entry])
         select = partial(_select_rows, extent, position, entry.next, keys)
-        rows, indices = await in_thread_if_many(entry.rows, select)
+        rows, indices = await beside(entry.rows, select)
         segments = extent.segments
         # The rows of a segment are adjacent, in the order of segments.
         begins = np.flatnonzero(np.diff(indices, prepend=-1)).tolist()
@@ -262,6 +299,7 @@ async def _replay(log: StreamLog, latest: LatestRecords, keys: pa.Array | None =
                 latest.apply(rows.batch.slice(at, min(_SLICE, end - at)), first, created)
                 await slices.pause()
         position = entry.next
+    return position
 
 
 class _AnswerLimit:

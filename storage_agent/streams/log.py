@@ -1,8 +1,8 @@
 """The log of a stream: an agent's view of the segments and runs that Ignite stores."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from mistbow.errors import ConflictError, UnavailableError
 from storage_agent import metrics
 from storage_agent.streams.activity import Activity
+from storage_agent.streams.consumer import SegmentConsumer
 from storage_agent.streams.extents import Extent, Visibility, without_deleted
 from storage_agent.streams.future_points import FuturePoints
 from storage_agent.streams.idempotency_keys import MAX_AGE_S, IdempotencyKeys
@@ -39,19 +40,6 @@ _MAX_READ_BYTES = 4 * 2**20
 
 Ignite builds each answer in its heap several times, and by default the heap has 128 MiB.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentConsumer:
-    """A component that derives data from each segment of a stream.
-
-    ``apply``: called with each segment, in the order of positions, after the segment was stored or
-    read. ``needs_from``: returns a position; segments that end after this position are neither
-    compacted nor evicted. If ``needs_from`` is None, the consumer needs no segment.
-    """
-
-    apply: Callable[[Segment, IndexEntry], None]
-    needs_from: Callable[[], int] | None = None
 
 
 class LogPhase(Enum):
@@ -103,6 +91,8 @@ class StreamLog:
         # The ids of the backups that read the stream: meanwhile it is not compacted.
         self.backups: set[str] = set()
         self.phase = LogPhase.NEW
+        # Held while a stored segment is applied to the consumer, until the log contains it.
+        self.applying = asyncio.Lock()
         self.epoch = 0
         self.frontier = 0
         self.bytes = 0
@@ -137,7 +127,7 @@ class StreamLog:
         self.phase = LogPhase.OPEN
 
     def attach(self, consumer: SegmentConsumer) -> None:
-        """Pass each segment that is added to the log from now on to ``consumer``.
+        """Pass each later segment to ``consumer``, before the segment is added to the log.
 
         Call ``attach`` at most once, and only after ``recover``. The log does not pass the segments
         before the head: the consumer must have read them already.
@@ -374,15 +364,23 @@ class StreamLog:
         """
         winner = await self.store.put(segment, data)
         won = winner.header.nonce == segment.header.nonce
-        if won:
+        if won and segment.next > self.head:
             self.bytes += len(data)
-        self._follow(winner)
+        await self._follow(winner)
         return won
 
     async def catch_up(self) -> None:
         """Add to the log the segments that Ignite stores from the head on."""
         while (segment := await self.store.get(self.key, self.head)) is not None:
-            self._follow(segment)
+            await self._follow(segment)
+
+    async def wait_applied(self) -> None:
+        """Wait until the log contains the segment that is being applied to the consumer, if any.
+
+        Then the log contains all rows that the consumer has applied before this call.
+        """
+        async with self.applying:
+            pass
 
     def move_frontier(self, frontier: int) -> None:
         """Set the log's frontier to ``frontier`` if ``frontier`` is greater, and wake the readers.
@@ -392,15 +390,32 @@ class StreamLog:
         self.frontier = max(self.frontier, frontier)
         self.activity.announce()
 
-    def _follow(self, segment: Segment) -> None:
-        header = segment.header
+    async def _follow(self, segment: Segment) -> None:
+        """Apply a stored segment to the consumer, and then add it to the log.
+
+        So no reader finds a row of a series that the catalogue does not contain yet. If this task
+        is cancelled meanwhile, the log lacks the segment, as before a start that recovers it.
+        A segment that the log contains already is ignored: an append may be repeated, and another
+        task may have added the segment.
+        """
         entry = IndexEntry.of_segment(segment, segment.stored)
+        async with self.applying:
+            if segment.next <= self.head:
+                return
+            try:
+                if self._consumer is not None:
+                    await self._consumer.apply(segment, entry)
+            except Exception:
+                self._add(segment, entry)
+                raise
+            self._add(segment, entry)
+
+    def _add(self, segment: Segment, entry: IndexEntry) -> None:
+        header = segment.header
         self.index.append(entry)
         self.keys.record(header.keys)
         self.future_points.apply(segment, entry)
         self.epoch = max(self.epoch, header.epoch)
-        if self._consumer is not None:
-            self._consumer.apply(segment, entry)
         metrics.HEAD.labels(self.name).set(self.head)
         self.move_frontier(header.frontier)
 
@@ -460,31 +475,6 @@ class StreamLog:
             if run.created >= oldest:
                 _, keys = await self.store.segment_table(self.key, run.id)
                 self.keys.record(keys)
-
-
-async def remove_data(log: StreamLog) -> None:
-    """Remove all segments and runs of a deleted stream from Ignite.
-
-    After an error, the function may be called again.
-    """
-    await log.manifest.load()
-    manifest = log.manifest.current
-    garbage = [run for each in manifest.garbage for run in each.runs]
-    if manifest.building is not None:
-        garbage.append(manifest.building)
-    tail = []
-    position = manifest.next
-    while (segment := await log.store.get(log.key, position)) is not None:
-        tail.append(position)
-        position = segment.next
-    # The last first: what an interruption leaves can always be found again from the manifest.
-    await log.store.remove_segments(log.key, tail[::-1])
-    merged = {name for each in manifest.garbage for name in each.merged}
-    for name in merged | {run.id for run in manifest.runs}:
-        firsts = await log.store.segment_positions(log.key, name)
-        await log.store.remove_segments(log.key, firsts)
-    for name, blocks in [*garbage, *((run.id, run.blocks) for run in manifest.runs)]:
-        await log.store.remove_run(log.key, name, blocks)
 
 
 def _batches(entries: Iterable[IndexEntry]) -> Iterator[list[IndexEntry]]:

@@ -1,5 +1,6 @@
 """A segment: the rows of one commit, stored as one value in Ignite (header and Arrow batch)."""
 
+import asyncio
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -8,6 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from mistbow.errors import MistbowError
+from storage_agent.work_threads import MAX_LOOP_ITEMS
 
 _HEADER = b"mistbow"
 # The buffers of a segment are small: handing them to threads takes longer than compressing them.
@@ -94,6 +96,13 @@ def encode_segment(segment: Segment) -> bytes:
         if segment.future_points.num_rows:
             writer.write_batch(segment.future_points)
     return bytes(sink.getvalue())
+
+
+async def encode_after_pause(segment: Segment) -> bytes:
+    """Encode a segment; other tasks may run before a large segment is encoded."""
+    if segment.rows.num_rows > MAX_LOOP_ITEMS:
+        await asyncio.sleep(0)
+    return encode_segment(segment)
 
 
 def decode_segment(data: bytes) -> Segment:

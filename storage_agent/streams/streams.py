@@ -25,7 +25,7 @@ from storage_agent import metrics
 from storage_agent.ignite.client import HISTORICAL, METADATA, IgniteClient
 from storage_agent.ignite.text_cell import TextCell
 from storage_agent.streams.json_values import stored_type, unknown_time_zones
-from storage_agent.streams.log import StreamLog, remove_data
+from storage_agent.streams.log import StreamLog
 from storage_agent.streams.policy import Permanent, StreamPolicy
 from storage_agent.streams.segment_store import SegmentStore
 from storage_agent.streams.segments import empty_batch, segment_key
@@ -38,6 +38,7 @@ from storage_agent.streams.stream_record import (
     new_record,
     schema_of,
 )
+from storage_agent.streams.stream_removal import remove_data
 from storage_agent.streams.writer import Writer
 
 REPLICA_PREFIX = "replicas/"

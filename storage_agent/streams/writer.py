@@ -38,7 +38,7 @@ from storage_agent.streams.group_commit import (
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.manifest import KeySet, Manifest, Tombstone
 from storage_agent.streams.policy import storage_full
-from storage_agent.streams.segments import AppendResult, Segment, encode_segment
+from storage_agent.streams.segments import AppendResult, Segment, encode_after_pause
 from storage_agent.streams.state import LEASE_PREFIX, State, check_size
 
 log = get_logger(__name__)
@@ -296,7 +296,8 @@ class Writer:
             resolve(command.done, await command.run())
         except asyncio.CancelledError:
             reject(
-                command.done, UnavailableError("the stream was closed before the change was stored")
+                command.done,
+                UnavailableError("the stream was closed before the change was acknowledged"),
             )
             raise
         except Exception as error:
@@ -339,7 +340,7 @@ class Writer:
                         resolve(append.done, result)
                     return
         except BaseException as error:
-            closed = UnavailableError("the stream was closed before the change was stored")
+            closed = UnavailableError("the stream was closed before the change was acknowledged")
             for append in appends:
                 reject(append.done, error if isinstance(error, Exception) else closed)
             raise
@@ -418,7 +419,7 @@ class Writer:
         return epoch_error(self._log.name, epoch, self._log.epoch)
 
     async def _store(self, segment: Segment) -> bool:
-        data = encode_segment(segment)
+        data = await encode_after_pause(segment)
         self._moved_at = time.monotonic()
         return await self._ignite.retry(lambda: self._log.append(segment, data), _COMMIT_S)
 

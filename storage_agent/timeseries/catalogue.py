@@ -15,7 +15,7 @@ from weakref import ref
 import numpy as np
 import pyarrow as pa
 
-from mistbow.runtime.slices import Slices
+from mistbow.runtime.slices import STORED, Slices
 from mistbow.streams.json_numbers import is_stale
 from storage_agent.ignite.client import IgniteClient
 from storage_agent.series import Metadata, Series, series_of
@@ -28,6 +28,9 @@ from storage_agent.timeseries.selection import SeriesSelection, description_of
 from storage_agent.timeseries.series_index import LatestValue, SeriesIndex
 
 _MAX_REPLAY_SEGMENTS = 32
+
+_SLICE = 500
+"""The number of points that are applied between two looks at the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,9 @@ class Catalogue:
         self._applied = 0
         self._checkpointed = 0
         self._shared: _SharedSelection | None = None
+        # The descriptions of the series that were removed since the application of a segment began;
+        # None: no segment is being applied.
+        self._removed: dict[Series, bytes] | None = None
         self.expired_before: Callable[[], int] = lambda: EARLIEST
 
     def __len__(self) -> int:
@@ -188,15 +194,31 @@ class Catalogue:
         """Return the number of series of an entity."""
         return self._index.count_of_entity(entity)
 
-    def apply(self, segment: Segment) -> list[Metadata]:
-        """Apply a segment of ``raw``; return the metadata of the new and changed series."""
+    async def apply(self, segment: Segment) -> list[Metadata]:
+        """Apply a segment of ``raw``; return the metadata of the new and changed series.
+
+        Other tasks may run meanwhile. If they remove a series of the segment, its points add it
+        again with its metadata, as if they had been applied before. A checkpoint that is stored
+        meanwhile may contain a part of the segment; a restart applies the segment again.
+        """
+        self._removed = {}
+        try:
+            changed = await self._apply(segment)
+        finally:
+            self._removed = None
+        self._applied = segment.next
+        return changed
+
+    async def _apply(self, segment: Segment) -> list[Metadata]:
         changed = list(segment.header.series)
-        for metadata in segment.header.series:
+        slices = Slices(kind=STORED)
+        async for metadata in slices.over(segment.header.series):
             self.describe(series_of(metadata), metadata)
         for rows in (segment.rows, segment.future_points):
-            if rows.num_rows:
-                changed += self._apply_points(rows, segment.header.created)
-        self._applied = segment.next
+            for begin in range(0, rows.num_rows, _SLICE):
+                await slices.pause()
+                part = rows.slice(begin, _SLICE)
+                changed += self._apply_points(part, segment.header.created)
         return changed
 
     async def recover(self, ignite: IgniteClient, metadata: dict[str, Any], raw: StreamLog) -> None:
@@ -215,7 +237,7 @@ class Catalogue:
                 takewhile(lambda entry: not entry.blocks, entries[:_MAX_REPLAY_SEGMENTS])
             )
             for segment in await raw.segments(segments):
-                self.apply(segment)
+                await self.apply(segment)
                 await slices.pause()
             del entries[: len(segments)]
 
@@ -263,6 +285,8 @@ class Catalogue:
         self._store.mark(self._index.set_description(series, description_of(metadata)))
 
     def _remove(self, number: int) -> None:
+        if self._removed is not None:
+            self._removed[self._index.series(number)] = self._index.description(number)
         self._index.remove(number)
         self._store.mark(number)
 
@@ -275,16 +299,18 @@ class Catalogue:
         for metric, entity, ts, value in zip(*columns, strict=True):
             number = number_of(metric, entity)
             if not number:
-                # The series was deleted while these points, without new metadata, were appended.
-                metadata = {"metricID": metric, "entityID": entity}
-                self.describe((metric, entity), metadata)
-                found.append(metadata)
-                number = index.number(metric, entity)
+                # The series was removed after these points were encoded: the segment does not have
+                # its metadata, or the removal came while the segment was applied.
+                description = (self._removed or {}).get((metric, entity), b"{}")
+                number = index.set_description((metric, entity), description)
+                mark(number)
+                found.append(index.metadata(number))
             is_newer = index.ts.view[number] <= ts and not (value != value and is_stale(value))
             if is_newer or not index.version.view[number]:
                 set_latest(number, ts, value, created, created)
                 mark(number)
-            elif index.seen.view[number] < created:
-                index.see(number, created)
+            else:
+                # The version changes in any case, so that a recheck reads the row of the point.
+                index.see(number, max(created, index.seen.view[number]))
                 mark(number)
         return found

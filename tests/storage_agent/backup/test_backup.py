@@ -1,9 +1,12 @@
 """Backups under load, and their restoration: rows from before the cut are equal, none is lost."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import httpx
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -20,6 +23,7 @@ from storage_agent.backup.restore import GAP
 from storage_agent.main import create_app
 from tests.storage_agent.backup.conftest import Load, restored, wipe
 from tests.storage_agent.conftest import ManualClock
+from tests.storage_agent.gate import close_gate
 from tests.support.agents import running_agent
 from tests.support.conditions import eventually
 from tests.support.http_server import served
@@ -149,6 +153,40 @@ async def test_backup_contains_events_that_later_events_replaced_during_the_back
         with pytest.raises(NotFoundError, match="there is no backup"):
             client.operations.backup_part(cut.id, "deployments", 0)
         client.close()
+
+
+def backed_up(client: AgentClient) -> tuple[set[str], set[str]]:
+    """Make a backup; return the entities of its rows of ``raw``, and those of its series."""
+    cut = client.operations.begin_backup()
+    lines = client.operations.backup_series(cut.id).splitlines()
+    found, [raw] = set(), [each for each in cut.streams if each.name == "raw"]
+    position = 0
+    while position < raw.head:
+        part = decode_part(client.operations.backup_part(cut.id, "raw", position))
+        found |= set(part.rows["entity"].to_pylist())
+        position = part.header.next
+    client.operations.end_backup(cut.id)
+    return found, {msgspec.json.decode(line)["entityID"] for line in lines}
+
+
+def test_backup_that_begins_while_points_are_applied_has_the_series_of_its_rows(
+    url: str, client: AgentClient, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.put([Point("m", "old", clock.now, 1.0)])
+    gate = close_gate(monkeypatch, 1)
+    with ThreadPoolExecutor(1) as pool, closing(AgentClient(url)) as sender:
+        putting = pool.submit(sender.put, [Point("m", each, clock.now, 1.0) for each in "abc"])
+        try:
+            assert gate.reached.wait(20)
+            rows, series = backed_up(client)
+            assert rows == {"old"} <= series
+            assert not putting.done()
+        finally:
+            gate.open()
+        putting.result()
+    rows, series = backed_up(client)
+    assert rows == series == {"old", "a", "b", "c"}
+    assert len(client.get("m")[0].data) == 4
 
 
 class Interrupted(Archive):

@@ -1,13 +1,17 @@
 """Deletions of records, while other records are put and deleted."""
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pyarrow as pa
 import pytest
 
 from ignite_server.server import IgniteServer
+from mistbow.errors import UnavailableError
 from mistbow.runtime.slices import Slices
 from storage_agent.ignite.client import IgniteClient
 from storage_agent.records import kind as kind_module
@@ -16,7 +20,9 @@ from storage_agent.records.kind import RecordKind
 from storage_agent.records.latest import LatestRecords
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.streams import Streams
+from storage_agent.work_threads import MAX_LOOP_ITEMS
 from tests.storage_agent.conftest import ManualClock
+from tests.storage_agent.gate import close_gate
 from tests.support.conditions import aeventually
 
 _KEYS = [f"k{number}" for number in range(1000)]
@@ -96,6 +102,77 @@ async def put_repeatedly(kind: RecordKind) -> None:
         await put(kind, ["k1"], ts)
 
 
+async def fail(*_: object) -> int:
+    raise UnavailableError("a run of the stream was replaced during the read")
+
+
+@pytest.mark.parametrize("applied", [0, 1, 2])
+async def test_record_that_is_being_applied_during_a_recheck_is_the_latest(
+    kind: RecordKind, monkeypatch: pytest.MonkeyPatch, applied: int
+) -> None:
+    for ts in (1, 5):
+        await put(kind, "klm", ts)
+    await delete_unchecked(kind, monkeypatch, "klm")
+    gate = close_gate(monkeypatch, applied)
+    putting = asyncio.create_task(put(kind, "klm", 3))
+    await gate.wait_reached()
+    checking = await check_alone(kind, monkeypatch)
+    gate.open()
+    await asyncio.gather(putting, checking)
+    assert times(kind) == {"k": 3, "l": 3, "m": 3}
+
+
+async def delete_unchecked(
+    kind: RecordKind, monkeypatch: pytest.MonkeyPatch, keys: Collection[str]
+) -> None:
+    """Delete the records of the time 5, but let the recheck fail, so that ``expire`` repeats it."""
+    with monkeypatch.context() as fault:
+        fault.setattr(kind_module, "_replay", fail)
+        with contextlib.suppress(UnavailableError):
+            await kind.delete(keys, 5, 5)
+
+
+async def check_alone(kind: RecordKind, monkeypatch: pytest.MonkeyPatch) -> asyncio.Future[None]:
+    """Start a recheck while records are applied; return it after the passes beside other puts."""
+    resolve, is_alone = kind._resolve, asyncio.Event()
+
+    async def observed(log: StreamLog, keys: set[str], *, alone: bool) -> set[str]:
+        if alone:
+            is_alone.set()
+        return await resolve(log, keys, alone=alone)
+
+    monkeypatch.setattr(kind, "_resolve", observed)
+    checking = asyncio.create_task(kind.expire())
+    # The other passes do not find the records that are not in the log yet.
+    passes = asyncio.create_task(is_alone.wait())
+    await asyncio.wait([checking, passes], return_when=asyncio.FIRST_COMPLETED)
+    assert not checking.done()
+    return checking
+
+
+async def test_recheck_that_puts_wait_for_does_not_wait_for_long_reads(
+    kind: RecordKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [f"k{number}" for number in range(MAX_LOOP_ITEMS + 1)]
+    await put(kind, keys[:1], 5)
+    await delete_unchecked(kind, monkeypatch, keys[:1])
+    gate = close_gate(monkeypatch, 0, len(keys))
+    putting = asyncio.create_task(put(kind, keys, 3))
+    await gate.wait_reached()
+    checking = await check_alone(kind, monkeypatch)
+    loop, end = asyncio.get_running_loop(), threading.Event()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    reading = loop.run_in_executor(None, end.wait)
+    gate.open()
+    try:
+        async with asyncio.timeout(10):
+            await asyncio.gather(putting, checking)
+    finally:
+        end.set()
+        await reading
+    assert times(kind) == dict.fromkeys(keys, 3)
+
+
 async def test_two_deletions_of_a_key_at_the_same_time_are_both_applied(
     kind: RecordKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,10 +181,11 @@ async def test_two_deletions_of_a_key_at_the_same_time_are_both_applied(
     read, go = asyncio.Event(), asyncio.Event()
     replay = kind_module._replay
 
-    async def slow(log: StreamLog, latest: LatestRecords, keys: pa.Array | None = None) -> None:
-        await replay(log, latest, keys)
+    async def slow(log: StreamLog, latest: LatestRecords, keys: pa.Array | None = None) -> int:
+        end = await replay(log, latest, keys)
         read.set()
         await go.wait()
+        return end
 
     monkeypatch.setattr(kind_module, "_replay", slow)
     first = asyncio.create_task(kind.delete(["k"], 3, 3))

@@ -1,15 +1,18 @@
 """The copies that a site retains while the replicas of their replacements are incomplete."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 from mistbow.client.operation_model import Copy, ReplicaFact, SeriesFilter
 from mistbow.errors import ConflictError
 from mistbow.streams.events import event_rows
 from mistbow.streams.schemas import EVENTS, POINTS, RAW
+from mistbow.streams.wire import Position
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.facts import REPLICAS, encode_fact
 from storage_agent.membership.heartbeat import Heartbeat
@@ -22,11 +25,16 @@ from storage_agent.replication.source.copy_reader import CopyReader
 from storage_agent.replication.source.requests import CopyRequest
 from storage_agent.settings import AgentSettings
 from storage_agent.streams import small_parts
+from storage_agent.streams.consumer import SegmentConsumer
+from storage_agent.streams.index import IndexEntry
 from storage_agent.streams.manifest import Tombstone
+from storage_agent.streams.pace import Pace
+from storage_agent.streams.segments import Segment
 from storage_agent.streams.small_parts import OpenSubscriptions
 from storage_agent.streams.streams import Streams
 from storage_agent.timeseries.catalogue import Catalogue
 from tests.storage_agent.conftest import ManualClock
+from tests.storage_agent.gate import close_gate
 from tests.storage_agent.streams.opener import points
 
 AT_B, AT_C = CopyRequest("b", why="so"), CopyRequest("c", why="so")
@@ -145,6 +153,54 @@ async def test_feed_has_smaller_chunks_while_many_are_open(
             for _ in range(17):
                 stack.enter_context(subscriptions.counted())
             assert await sizes(reader) == [2, 2, 2, 2, 2]
+
+
+def without_attributes(*times: int) -> pa.RecordBatch:
+    columns = points(*times).columns
+    columns[2] = pa.array(["{}"] * len(times)).dictionary_encode()
+    return pa.RecordBatch.from_arrays(columns, schema=POINTS)
+
+
+async def test_copy_of_a_group_has_the_rows_of_a_series_that_is_added_meanwhile(
+    streams: Streams, settings: AgentSettings, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = Catalogue()
+
+    async def apply(segment: Segment, _: IndexEntry) -> None:
+        await catalogue.apply(segment)
+
+    group = SeriesFilter(group=("g",))
+    async with open_copies(streams, settings, clock, "b") as copies:
+        await streams.create(RAW, POINTS)
+        raw = await streams.get(RAW)
+        raw.log.attach(SegmentConsumer(apply))
+        found = await copies.request(CopyRequest("b", RAW, group, why="so"))
+        reader = CopyReader(copies)
+        reader.open(streams, catalogue)
+        described = [{"metricID": "w", "entityID": "w", "group": "g"}]
+        await raw.writer.append(without_attributes(1), series=described)
+        _, chunks = await reader.follow("b", found.id, 0, 0, OpenSubscriptions())
+        with_rows = (each async for each in chunks if each.rows.num_rows)
+        assert (await anext(with_rows)).rows["ts"].to_pylist() == [1]
+        gate, head, waits = close_gate(monkeypatch, 0), raw.log.head, asyncio.Event()
+        wait = Pace.wait
+
+        async def observed(pace: Pace, changed: asyncio.Event, position: Position) -> None:
+            waits.set()
+            await wait(pace, changed, position)
+
+        monkeypatch.setattr(Pace, "wait", observed)
+        rows = without_attributes(2, 3)
+        putting = asyncio.create_task(raw.writer.append(rows, series=described))
+        await gate.wait_reached()
+        # Only the points of the segment add the series again.
+        catalogue.set_latest(("w", "w"), None)
+        following = asyncio.ensure_future(anext(with_rows))
+        await waits.wait()
+        assert raw.log.head == head, "the follower has found no row yet"
+        gate.open()
+        await putting
+        assert (await following).rows["ts"].to_pylist() == [2, 3]
 
 
 def test_copy_is_replaced_by_one_that_covers_it() -> None:

@@ -6,8 +6,10 @@ import pytest
 from mistbow.streams.schemas import POINTS
 from storage_agent.ignite.client import METADATA
 from storage_agent.streams import compaction
-from storage_agent.streams.log import SegmentConsumer
+from storage_agent.streams.consumer import SegmentConsumer
+from storage_agent.streams.index import IndexEntry
 from storage_agent.streams.maintenance import GRACE_MS, Maintenance, StorageLimit
+from storage_agent.streams.segments import Segment
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.checkpoint import APPLIED_KEY
 from tests.storage_agent.conftest import ManualClock
@@ -41,7 +43,11 @@ async def test_recovery_from_inside_a_run(
     monkeypatch.setattr(compaction, "SEGMENTS_PER_RUN", 5)
     stream = await opener.open(POINTS, 1000)
     before = Catalogue()
-    stream.log.attach(SegmentConsumer(lambda segment, _: before.apply(segment)))
+
+    async def apply(segment: Segment, _: IndexEntry) -> None:
+        await before.apply(segment)
+
+    stream.log.attach(SegmentConsumer(apply))
     now = clock.now
     described = [{"metricID": "m", "entityID": "a", "units": "W"}]
     await stream.writer.append(points(("a", now, 1.0)), series=described)

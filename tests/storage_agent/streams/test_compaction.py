@@ -18,10 +18,11 @@ from storage_agent.ignite.client import HISTORICAL
 from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 from storage_agent.streams import compaction
-from storage_agent.streams.log import StreamLog, remove_data
+from storage_agent.streams.log import StreamLog
 from storage_agent.streams.maintenance import GRACE_MS, Maintenance, StorageLimit
 from storage_agent.streams.policy import StorageUsage
 from storage_agent.streams.segment_store import SegmentStore
+from storage_agent.streams.stream_removal import remove_data
 from storage_agent.streams.streams import Stream
 from storage_agent.streams.subscription import RowSelection, RowSelector, find_end, read
 from storage_agent.timeseries.history import History

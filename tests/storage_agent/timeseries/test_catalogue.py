@@ -1,12 +1,22 @@
 """The search for series in the catalogue."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 
+import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
+from mistbow.runtime.slices import Slices
 from mistbow.streams.schemas import POINTS
+from storage_agent.agent.recovery import SeriesOfSegments
+from storage_agent.membership.fabric_membership import FabricMembership
+from storage_agent.series import Metadata
+from storage_agent.streams.index import IndexEntry
 from storage_agent.streams.segments import Segment, SegmentHeader, empty_batch
+from storage_agent.timeseries import catalogue as catalogue_module
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.series_index import LatestValue
 
@@ -15,8 +25,10 @@ _ENTITIES = st.sampled_from("uvwx")
 _SERIES = st.tuples(_METRICS, _ENTITIES)
 
 
-def segment_of(first: int, series: tuple[str, str]) -> Segment:
-    metadata = {"metricID": series[0], "entityID": series[1]}
+def segment_of(
+    first: int, series: tuple[str, str], rows: pa.RecordBatch | None = None, **more: str
+) -> Segment:
+    metadata = {"metricID": series[0], "entityID": series[1], **more}
     header = SegmentHeader(
         stream="raw",
         first=first,
@@ -28,7 +40,7 @@ def segment_of(first: int, series: tuple[str, str]) -> Segment:
         created=0,
         series=[metadata],
     )
-    return Segment(header, empty_batch(POINTS), empty_batch(POINTS))
+    return Segment(header, rows or empty_batch(POINTS), empty_batch(POINTS))
 
 
 @given(
@@ -43,7 +55,7 @@ def test_catalogue_finds_series_by_metric_and_entity(
     there: set[tuple[str, str]] = set()
     for first, (series, stays) in enumerate(steps):
         if stays:
-            catalogue.apply(segment_of(first, series))
+            asyncio.run(catalogue.apply(segment_of(first, series)))
             there.add(series)
         else:
             catalogue.set_latest(series, None)
@@ -54,6 +66,64 @@ def test_catalogue_finds_series_by_metric_and_entity(
         for metric, entity in there
         if (not metrics or metric in metrics) and (not entities or entity in entities)
     )
+
+
+class Published(FabricMembership):
+    """A membership that records which series are published."""
+
+    def __init__(self) -> None:
+        self.series: list[Metadata] = []
+
+    def publish_series(self, series: Iterable[Metadata]) -> None:
+        self.series += series
+
+
+async def test_series_removed_while_its_segment_is_applied_is_published_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    catalogue, published = Catalogue(), Published()
+    await catalogue.apply(segment_of(0, ("m", "e"), units="W"))
+
+    class Removing(Slices):
+        async def pause(self) -> None:
+            # As after a deletion, whose recheck read the rows before this segment.
+            catalogue.set_latest(("m", "e"), None)
+
+    monkeypatch.setattr(catalogue_module, "Slices", Removing)
+    words = [pa.array([each]).dictionary_encode() for each in ("m", "e", "{}")]
+    rows = pa.record_batch([*words, pa.array([5]), pa.array([1.5])], schema=POINTS)
+    # The metadata was the same when the points were encoded, so the segment does not contain it.
+    header = structs.replace(segment_of(1, ("m", "e")).header, series=[])
+    segment = Segment(header, rows, empty_batch(POINTS))
+    entry = IndexEntry.of_segment(segment)
+    await SeriesOfSegments(catalogue, published).apply(segment, entry)
+    expected = {"metricID": "m", "entityID": "e", "units": "W"}
+    assert catalogue.metadata(("m", "e")) == expected
+    assert published.series == [expected]
+    latest = catalogue.latest(("m", "e"))
+    assert latest is not None
+    assert (latest.ts, latest.value) == (5, 1.5)
+
+
+async def test_series_removed_before_it_is_published_is_not_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    catalogue, published = Catalogue(), Published()
+    segment = segment_of(0, ("m", "e"))
+    entry = IndexEntry.of_segment(segment)
+    apply = catalogue.apply
+
+    async def remove_after(segment: Segment) -> list[Metadata]:
+        changed = await apply(segment)
+        catalogue.set_latest(("m", "e"), None)
+        return changed
+
+    monkeypatch.setattr(catalogue, "apply", remove_after)
+    await SeriesOfSegments(catalogue, published).apply(segment, entry)
+    assert published.series == []
+    monkeypatch.undo()
+    await SeriesOfSegments(catalogue, published).apply(segment, entry)
+    assert published.series == [{"metricID": "m", "entityID": "e"}]
 
 
 def test_reads_share_a_selection_of_all_series_until_one_changes() -> None:

@@ -24,6 +24,7 @@ from mistbow.runtime import slices
 from storage_agent.http.accept import ARROW, LINES
 from storage_agent.settings import AgentSettings
 from storage_agent.timeseries import aggregation
+from storage_agent.timeseries import points as points_module
 from storage_agent.timeseries.aggregation import AggregateState
 from tests.storage_agent.conftest import ManualClock
 from tests.support.agents import running_agent
@@ -38,13 +39,14 @@ _SQL = "SELECT metric, count(*), sum(value) FROM {} GROUP BY metric"
 
 
 class StepClock:
-    """A clock (s) that moves by a millisecond whenever it is read."""
+    """A clock (s) that moves by ``step_ms`` whenever it is read."""
 
-    def __init__(self) -> None:
+    def __init__(self, step_ms: int = 1) -> None:
         self._now = 0
+        self._step = step_ms
 
     def perf_counter(self) -> float:
-        self._now += 1
+        self._now += self._step
         return self._now / 1000
 
 
@@ -168,6 +170,26 @@ def test_no_callback_passes_over_all_series(
     assert not too_many, "\n".join(map(str, too_many))
 
 
+def test_no_callback_passes_over_all_points_of_a_put(
+    counter: LineCounter, traced_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The encoding looks at the clock after so many points as take a slice, but more lines.
+    monkeypatch.setattr(slices, "time", StepClock(step_ms=6))
+    monkeypatch.setattr(points_module, "_SLICE", 100)
+    points = [
+        {"metricID": "m", "entityID": f"e{n}", "val": n, "timestamp": clock.now}
+        for n in range(_SERIES // 2)
+    ]
+    httpx.post(f"{traced_url}/put", json={"monitoring": points[:1]})
+    with counter.counting():
+        answer = httpx.post(f"{traced_url}/put", json={"monitoring": points}, timeout=60)
+    assert answer.is_success, answer.text[:500]
+    # Of the facts about new series, 1,000 are applied at once.
+    assert counter.most <= _MAX_LINES + 5_000, counter.where
+    stored = httpx.post(f"{traced_url}/query", json={"agg": "sum"}).json()
+    assert stored["value"] == sum(range(_SERIES // 2))
+
+
 def test_no_callback_applies_a_large_deletion_to_all_points(
     counter: LineCounter, traced_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,12 +229,15 @@ def test_no_callback_passes_over_all_records(
     url = traced_url
     schema = {"schema": {"type": "object"}, "indexed": ["kind"]}
     assert httpx.put(f"{url}/app/schemas/s", json=schema).is_success
-    for begin in range(0, _SERIES, 2000):
-        items = [
-            {"key": f"k{n}", "val": {"kind": "a", "n": n}, "timestamp": clock.now, "schema": "s"}
-            for n in range(begin, begin + 2000)
-        ]
-        assert httpx.post(f"{url}/app/put", json={"app": items}, timeout=60).is_success
+    items = [
+        {"key": f"k{n}", "val": {"kind": "a", "n": n}, "timestamp": clock.now, "schema": "s"}
+        for n in range(_SERIES)
+    ]
+    monkeypatch.setattr(slices, "time", StepClock())
+    with counter.counting():
+        stored = httpx.post(f"{url}/app/put", json={"app": items}, timeout=60)
+    assert stored.is_success, stored.text[:500]
+    assert counter.most <= _MAX_LINES, counter.where
     query = {"schema": "s", "where": {"kind": "a"}}
     requests: list[tuple[str, dict[str, Any]]] = [
         ("/app/get", {}),
@@ -223,7 +248,6 @@ def test_no_callback_passes_over_all_records(
         ("/app/query", {**query, "where": {"n": {"gte": 0}}}),
         ("/app/query", {**query, "limit": 10}),
     ]
-    monkeypatch.setattr(slices, "time", StepClock())
     too_many = []
     for path, body in requests:
         with counter.counting(), httpx.Client(timeout=120) as http:
