@@ -1,15 +1,16 @@
 """The notes about orphaned fragments, which the worker of their merge receives."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from analytics.client.enabler import EnablerClient
 from analytics.plan.fragments import Merge, Partial
-from analytics_enabler.scheduling.driver.driver import PlacementDriver
+from analytics_enabler.scheduling.driver.driver import NodesByJob, PlacementDriver
+from analytics_enabler.scheduling.model.jobs import Job
+from analytics_enabler.scheduling.model.snapshot import Fog
 from ignite_server.ports import free_ports
 from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
@@ -52,7 +53,13 @@ def agent_urls(
 def test_merge_learns_of_an_orphan_before_and_after_it_is_placed_again(
     agent_urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(*_: Any) -> None:
+    place = PlacementDriver.place
+
+    async def fail_without_other(
+        driver: PlacementDriver, jobs: Sequence[Job], fog: Fog, current: NodesByJob
+    ) -> NodesByJob:
+        if other.name in {node.name for node in fog.nodes}:
+            return await place(driver, jobs, fog, current)
         raise RuntimeError("no placement can be decided")
 
     workers = [RecordingWorker("w-cloud"), RecordingWorker("w-edge")]
@@ -67,7 +74,7 @@ def test_merge_learns_of_an_orphan_before_and_after_it_is_placed_again(
         (other,) = (worker for worker in workers if worker is not merging)
         (orphan,) = other.fragments_of(Partial)
         with monkeypatch.context() as patch:
-            patch.setattr(PlacementDriver, "place", fail)
+            patch.setattr(PlacementDriver, "place", fail_without_other)
             running[other.name].close()
             eventually(lambda: merging.orders[-1].orphaned == {orphan.id})
             assert orphan.id not in merging.fragments
