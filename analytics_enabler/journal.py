@@ -87,7 +87,7 @@ class EventJournal(Generic[Event]):
         await self.append_all({key: event}, now)
 
     async def append_all(self, events: Mapping[str, Event], now: int) -> None:
-        """Store events (key -> event), all or none of them up to ``MAX_APPEND_BYTES``.
+        """Store events (key -> event); up to ``MAX_APPEND_BYTES`` together, all or none of them.
 
         Raises ``FencedError`` if another enabler has the lease. ``now``: the time of the events
         (ms).
@@ -97,7 +97,7 @@ class EventJournal(Generic[Event]):
         for keys in _batches(encoded):
             rows = event_rows(now, {key: encoded[key].decode() for key in keys})
             next_position = await self._append(rows)
-        # After an error, also the events that were stored before it are unread.
+        # After an error, the events that were stored before the error are unread too.
         self._next_position = next_position
 
     async def _append(self, rows: pa.RecordBatch) -> int:

@@ -194,7 +194,7 @@ def _cpu_ns(container: Any) -> int:
 
 
 def _kills(container: Any) -> int:
-    """Return how often a container or one of its services restarted, and the kills of the kernel.
+    """Return the number of restarts of a container and its services, and of kills by the kernel.
 
     The supervisor in a container restarts services without a restart of the container.
     """

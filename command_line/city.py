@@ -33,8 +33,8 @@ Agents = Annotated[
     typer.Option(
         envvar="MISTBOW_CITY_AGENTS",
         min=1,
-        help="How many of the storage agents exist, from the first one on: the buses of all "
-        "regions send to these. By default, all exist.",
+        help="The number of storage agents that exist, from the first one on: the buses of all "
+        "regions send to these agents. By default, all exist.",
         show_default=False,
     ),
 ]

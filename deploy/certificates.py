@@ -22,7 +22,7 @@ LABEL = "mistbow.tls"
 _AUTHORITY_LIFETIME = timedelta(days=3650)
 
 _DELIVERED = "bundle.delivered"
-"""The file with the authorities that the services got last, beside ``bundle.pem``."""
+"""The file with the authorities that the services received last, beside ``bundle.pem``."""
 
 
 class FogCertificates:
@@ -43,7 +43,7 @@ class FogCertificates:
         """Raise ``ConflictError`` if a new certificate would be refused by the other services.
 
         ``names``: the services whose files are requested next. Their certificates would be of the
-        present authority, which the other services have not got yet.
+        present authority, which the other services have not received yet.
         """
         files = (self._authority.folder / f"{name}.pem" for name in names)
         found = [x509.load_pem_x509_certificate(f.read_bytes()) for f in files if f.exists()]
@@ -52,8 +52,8 @@ class FogCertificates:
         delivered = self._authority.folder / _DELIVERED
         if not delivered.exists() or not self._authority.is_in(delivered.read_bytes()):
             raise ConflictError(
-                "the authority has been replaced, and the services have not got the new one yet, "
-                "so they would refuse its certificates",
+                "the authority has been replaced, and the services have not received the new one "
+                "yet, so they would refuse its certificates",
                 hint="Repeat this command with --trust-only, and apply its output. When all "
                 "services have the new bundle.pem, repeat it without --trust-only "
                 '(docs/kubernetes.md, "Replace the authority").',

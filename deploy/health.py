@@ -14,7 +14,7 @@ _TIMEOUT_S = 4
 
 
 def main(*ports: int) -> None:
-    """Exit with 0 if all services are ready, otherwise with the answers of the others.
+    """Exit with 0 if all services are ready, otherwise with the problems of the others.
 
     The services are asked at the same time, so a slow one hides no answer of another one.
     """

@@ -17,7 +17,7 @@ from suite.expected_traces import TraceFilter
 from suite.watchdog import VARIABLE, sweep
 
 RESTART = "; it starts again in"
-"""The part of a report that each restart of a child has."""
+"""The text that the report of each restart of a child contains."""
 
 _FIRST_PAUSE_S = 0.2
 _MAX_PAUSE_S = 5.0

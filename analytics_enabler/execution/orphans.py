@@ -25,13 +25,12 @@ class OrphanedTasks:
         dead: Collection[str],
         is_written: Callable[[str], bool],
     ) -> bool:
-        """Update the tasks, before the tasks of dead workers are placed again.
+        """Update the tasks; return whether a task has become orphaned.
 
-        Return whether a task has become orphaned.
-
-        ``tasks``: the planned tasks. ``nodes``: group id -> task -> node. ``dead``: the dead
-        workers. ``is_written``: returns whether any worker writes a fragment (its id). A worker
-        that dies before it has taken over leaves no orphan: the former worker still writes.
+        Call ``observe`` before the tasks of dead workers are placed again. ``tasks``: the planned
+        tasks. ``nodes``: group id -> task -> node. ``dead``: the dead workers. ``is_written``:
+        returns whether any worker writes a fragment (its id). A worker that dies before it has
+        taken over leaves no orphan: the former worker still writes.
         """
         found = {
             (group, task)

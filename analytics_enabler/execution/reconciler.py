@@ -119,7 +119,7 @@ class Reconciler:
         None: plan again.
         """
         self._is_ordered = False
-        """Whether the workers have received the planned tasks, on nodes that were decided since."""
+        """Whether the desired fragments of the workers follow from the present plan."""
         self._jobs: list[Job] = []
         self._has_awaited_series = False
         """Whether a plan has waited for the series of all sites."""
@@ -265,7 +265,7 @@ class Reconciler:
         generations = self._deployments.running()
         await self._planner.plan(generations, sites)
         if self._planner.tasks and not self._has_awaited_series:
-            # Only once: later, the estimates read the series, and orders do not wait for them.
+            # Only once: later, the estimates read the series, without a delay of orders.
             self._has_awaited_series = True
             if self._catalogue.known_series is None:
                 await self._catalogue.series()
@@ -291,7 +291,7 @@ class Reconciler:
             self._planner.tasks, current, self._workers.dead, self.status.is_written
         )
         if has_lost and self._is_ordered:
-            # A merge waits less for the site of an orphaned partial, wherever this is placed.
+            # A merge waits less for the site of an orphaned partial, wherever this task is placed.
             self._set_desired()
         jobs = self._readable_jobs(PointAccess(fabric))
         nodes = await self._place(jobs, without_drained(fog), current)

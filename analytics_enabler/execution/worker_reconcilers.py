@@ -268,7 +268,7 @@ class WorkerReconciler:
 
     @property
     def _may_order_at_once(self) -> bool:
-        """Whether an order needs no new observation: it is a state, and so is its answer."""
+        """Whether an order needs no new observation: an order and its answer are whole states."""
         return self._has_observed and self._running_time() - self._listed_at < MAX_LIST_AGE_S
 
     async def _observe(self) -> None:
@@ -306,7 +306,7 @@ class WorkerReconciler:
             self.meters[name].read(time.monotonic(), status)
 
     async def _act(self, desired: DesiredFragments) -> bool:
-        """Send an order if one is needed, and return whether it was."""
+        """Send an order if one is needed; return whether one was sent."""
         missing, stopped = desired.missing(self.observed), desired.surplus(self.observed)
         checked = self._ordered_checks
         if checked is None:

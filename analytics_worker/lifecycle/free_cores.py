@@ -73,8 +73,8 @@ class FreeCores:
     def measure(self, cores: float) -> float:
         """Return how many of the ``cores`` are free.
 
-        Reads the CPU times if it is time, or if the number of cores has changed: the limit of a
-        control group that has changed has readings of its own.
+        Reads the CPU times if the last reading is old, or if the number of cores has changed: a
+        changed limit of a control group has readings of its own.
         """
         is_changed = self._reported is not None and self._reported[1] != cores
         if is_changed or time.monotonic() - self._last.at >= PERIOD_S:

@@ -126,7 +126,7 @@ def _days(found: Sequence[Summary]) -> Iterator[str]:
 
 
 def _not_measured(cases: _Cases) -> Iterator[str]:
-    """Yield which combinations of what was measured are absent."""
+    """Yield sentences about the combinations of the measured values that are absent."""
     wanted = product(*(set(values) for values in zip(*cases, strict=True)))
     absent = sorted({Case(*each) for each in wanted} - cases.keys())
     begun = {(case.operations, case.nodes) for case in cases}

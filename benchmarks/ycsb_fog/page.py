@@ -134,9 +134,9 @@ _HOW = (
     "- Records: one value of 1,000 bytes, which an update replaces (YCSB: ten fields of 100 bytes, "
     "of which an update replaces one). There are as many records as operations. Keys are drawn by "
     "YCSB's Zipf distribution. Mistbow stores records by `/app/put` and reads them by `/app/get`.",
-    "- Workloads: A and B, by default. C and F are possible. D inserts records, which another "
-    "client may read before they are stored, and E scans them, which the nodes of a cluster do not "
-    "answer.",
+    "- Workloads: A and B, by default. C and F are possible. D and E are not measured: with D, a "
+    "client may read a record before another client has stored it; E scans records, and the nodes "
+    "of a cluster answer no scans.",
     "- In memory, as in the specification: `MISTBOW_DURABILITY=memory`; Redis Cluster without "
     "snapshots and log.",
     "- Replicas: each site of Mistbow has a copy of its records at its partner, so every node "

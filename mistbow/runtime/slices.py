@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 T = TypeVar("T")
 
 LONG, SHORT, STORED = "long", "short", "stored"
-"""The kinds of work: that of long reads; that of short requests, which must not wait for it; and
-that of a stored segment, which all later appends wait for.
+"""The kinds of work: long reads; short requests, which must not wait for long reads; and the
+application of a stored segment, for which all later appends wait.
 """
 
 SLICE_S = 0.005

@@ -124,12 +124,15 @@ class ExpiryClock:
 
 
 def frontier_warnings(frontier: int, now: int) -> list[str]:
-    """Return the problem of a frontier ahead of the clock (both ms) with its remedy; or none."""
+    """Return the problem of a frontier ahead of the clock, with the remedy; empty: no problem.
+
+    Both times are in ms.
+    """
     if frontier <= now + MAX_AHEAD_MS:
         return []
     until = datetime.fromtimestamp(frontier / 1000, UTC).isoformat(" ", "seconds")
     return [
         f"the clock was set back, and the frontier of raw is {(frontier - now) // 1000} s ahead of "
-        f"it, so points before {until} are late, and insights over them are corrections: check "
-        "that the time server (NTP) is right; points are stored and can be read"
+        f"it, so points before {until} are late, and insights over them are corrections; all "
+        "points are stored and can be read: check that the time server (NTP) is right"
     ]

@@ -215,16 +215,16 @@ class RecordKind:
         position = await _replay(log, found, selected)
         if alone:
             async with log.applying:
-                # Appends wait meanwhile, so this must not wait for long reads.
+                # Appends wait meanwhile, so the last pass must not wait for long reads.
                 await _replay(log, found, selected, position, STORED)
                 return await self._replace(keys, found, STORED)
         return await self._replace(keys, found, LONG)
 
     async def _replace(self, keys: set[str], found: LatestRecords, kind: str) -> set[str]:
-        """Replace the latest records of keys, but for keys of records that are applied meanwhile.
+        """Replace the latest records of keys, except keys of records that are applied meanwhile.
 
-        ``found``: has all records of the keys that the log contains now. ``kind``: the kind of
-        work, for the slices. Returns the keys of such records.
+        ``found``: contains all records of the keys that are in the log now. ``kind``: the kind of
+        work, for the slices. Returns the excepted keys.
         """
         self._touched = set() if self._unapplied is None else _keys_of(self._unapplied)
         slices = Slices(kind=kind)

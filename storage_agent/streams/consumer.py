@@ -13,11 +13,11 @@ class SegmentConsumer:
 
     ``apply``: called with each segment, in the order of positions, after the segment was stored or
     read; other tasks may run during the call. The log contains the segment only after the call, so
-    a reader that finds a row also finds what was derived from it. A component that corrects its
-    data by the rows of the log must await ``StreamLog.wait_applied`` first: meanwhile its data
-    may be ahead of the log. ``needs_from``: returns a position; segments that end after this
-    position are neither compacted nor evicted. If ``needs_from`` is None, the consumer needs no
-    segment.
+    a reader that finds a row also finds what was derived from it. During the call, the data of the
+    component may be ahead of the log, so a component that corrects its data by the rows of the log
+    must await ``StreamLog.wait_applied`` first. ``needs_from``: returns a position; segments that
+    end after this position are neither compacted nor evicted. If ``needs_from`` is None, the
+    consumer needs no segment.
     """
 
     apply: Callable[[Segment, IndexEntry], Awaitable[None]]

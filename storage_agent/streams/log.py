@@ -394,7 +394,7 @@ class StreamLog:
         """Apply a stored segment to the consumer, and then add it to the log.
 
         So no reader finds a row of a series that the catalogue does not contain yet. If this task
-        is cancelled meanwhile, the log lacks the segment, as before a start that recovers it.
+        is cancelled meanwhile, the log lacks the segment, and the next start recovers the segment.
         A segment that the log contains already is ignored: an append may be repeated, and another
         task may have added the segment.
         """

@@ -197,9 +197,9 @@ class Catalogue:
     async def apply(self, segment: Segment) -> list[Metadata]:
         """Apply a segment of ``raw``; return the metadata of the new and changed series.
 
-        Other tasks may run meanwhile. If they remove a series of the segment, its points add it
-        again with its metadata, as if they had been applied before. A checkpoint that is stored
-        meanwhile may contain a part of the segment; a restart applies the segment again.
+        Other tasks may run meanwhile. If another task removes a series of the segment, the points
+        of the segment add the series again with its metadata. A checkpoint that is stored meanwhile
+        may contain a part of the segment; a restart applies the segment again.
         """
         self._removed = {}
         try:

@@ -196,7 +196,7 @@ class PointRemover:
         left = series
         slices = Slices()
         while left:
-            # Otherwise the rest of a segment that is being applied would change the versions.
+            # Otherwise, the rest of a segment that is being applied would change the versions.
             await self._raw.log.wait_applied()
             versions = {each: self._catalogue.version(each) async for each in slices.over(left)}
             # These versions may include points of a segment whose application began meanwhile.

@@ -149,7 +149,7 @@ def test_secrets_of_a_rotation_verify_before_and_after_each_step(tmp_path: Path)
     assert steps[0] == steps[1]
     authority.rotate(utc_now() + timedelta(days=3650))
     for _ in range(2):  # a refused command changes nothing
-        with pytest.raises(ConflictError, match="have not got the new one yet") as refused:
+        with pytest.raises(ConflictError, match="have not received the new one yet") as refused:
             step()
         assert "--trust-only" in (refused.value.hint or "")
     steps += [step(trust_only=True), step()]

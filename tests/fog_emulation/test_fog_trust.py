@@ -171,14 +171,14 @@ def test_revoked_tokens_are_replaced_and_the_others_stay(trust: FogTrust, tmp_pa
     file.write_bytes(trust.files(CORE)["tokens.json"])
     assert trust.files(senders)["cloud.token"].decode().strip() == trust.token("cloud", "sender")
     before = {role: trust.token("cloud", role) for role in roles}
-    # As of a service that runs on.
+    # The keyring of a service that does not restart.
     keyring = Keyring("", file)
     assert all(keyring.find(token.encode()) for token in before.values())
 
     for role in ("admin", "sender"):
         revoke = ["token", "revoke", role, "--file", str(trust.folder / "tokens" / "cloud.json")]
         assert CliRunner().invoke(app, revoke).exit_code == 0
-    # Of the containers, a sender may be the first to receive its files again.
+    # A sender may receive its new files before the service whose tokens were revoked.
     sent = trust.files(senders)["cloud.token"].decode().strip()
     file.write_bytes(trust.files(CORE)["tokens.json"])
     after = {role: trust.token("cloud", role) for role in roles}

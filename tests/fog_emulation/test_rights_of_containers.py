@@ -135,7 +135,7 @@ async def test_stolen_container_may_do_what_its_labels_say(file: Path, tmp_path:
             for kind in container.trust.identities:
                 by = caller(container, kind, service.site, elsewhere)
                 attacks.append(Attack(service, by, elsewhere, as_peer=False))
-        # And the tokens of all stolen containers of other sites.
+        # The thief also has the tokens of all stolen containers of other sites.
         for name, token in tokens(trust, {each.trust.site for each in stolen} - {service.site}):
             attacks.append(Attack(service, Caller(name, bearer(token)), elsewhere))
     await run(attacks)

@@ -74,7 +74,8 @@ def test_monitoring_agent_beside_an_enabler_stores_points_by_its_own_identity_an
     node = Service("command_line.app", monitor_port, settings, arguments=["supervise"], token=token)
     node.launch()
     try:
-        # It is ready when the agent, which refuses points of an enabler, has stored its points.
+        # The monitoring agent is ready when the agent, which refuses points of an enabler, has
+        # stored its points.
         node.wait()
         at_enabler = f"http://127.0.0.1:{enabler_port}/healthz"
         eventually(lambda: httpx.get(at_enabler).is_success, what="the enabler answers", timeout=60)

@@ -19,7 +19,7 @@ FIGURES = frozenset({
 def changed_parts(
     before: tuple[Sequence[Job], Fog], after: tuple[Sequence[Job], Fog]
 ) -> frozenset[str]:
-    """Return the names of the parts in which two inputs differ: (jobs, fog) of each.
+    """Return the names of the parts in which two inputs (jobs, fog) of a decision differ.
 
     ``FIGURES`` are measured or estimated. ``jobs``, ``nodes`` and ``links`` are the rest, such as
     the set of nodes and their limits.

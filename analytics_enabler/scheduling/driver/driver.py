@@ -32,7 +32,7 @@ Changes of reliability, and small changes of the fog's figures, cause no decisio
 FIGURES_MS = 10_000
 """The time (ms) after a decision in which changed figures alone cause no new decision.
 
-A decision delays all others, and on a busy machine some figure changes each second.
+A decision delays later ones, and on a busy machine some figure changes each second.
 """
 
 MIN_STAY_MS = 60_000

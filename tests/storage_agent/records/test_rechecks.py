@@ -133,7 +133,7 @@ async def delete_unchecked(
 
 
 async def check_alone(kind: RecordKind, monkeypatch: pytest.MonkeyPatch) -> asyncio.Future[None]:
-    """Start a recheck while records are applied; return it after the passes beside other puts."""
+    """Start a recheck while records are applied; return it when its pass without puts begins."""
     resolve, is_alone = kind._resolve, asyncio.Event()
 
     async def observed(log: StreamLog, keys: set[str], *, alone: bool) -> set[str]:
