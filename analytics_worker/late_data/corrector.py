@@ -400,7 +400,7 @@ class Corrector:
         if not spans:
             return
         if isinstance(fragment, Merge):
-            computed = _with_missing_sites(computed, ticks.absent)
+            computed = _with_missing_sites(computed, ticks.named)
         stored = self._stored(task, spans)
         revision = 1 + (pc.max(stored["revision"]).as_py() or 0)
         rows = differences(

@@ -21,9 +21,11 @@ class LastGaps:
 
     @property
     def bounds(self) -> Iterator[int]:
-        """Yield the times (ms) after which another set of sites is absent or removed."""
+        """Yield the times (ms) after which another set of sites is absent, named or removed."""
         for gap in self.gaps:
             yield gap.after
+            if gap.named_after is not None:
+                yield gap.named_after
             if gap.until is not None:
                 yield gap.until
 
@@ -33,6 +35,10 @@ class LastGaps:
         Corrections do not wait for these sites, since a site may never return.
         """
         return frozenset(gap.site for gap in self.gaps if gap.contains(tick))
+
+    def named(self, tick: int) -> frozenset[str]:
+        """Return the names of the absent sites that a result at a tick (ms) names as missing."""
+        return frozenset(gap.site for gap in self.gaps if gap.is_named(tick))
 
     @property
     def removed_until(self) -> int:

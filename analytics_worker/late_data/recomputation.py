@@ -30,13 +30,13 @@ class RecomputableTicks:
     """Ticks (insight uid -> span), and the streams from which the ticks can be recomputed.
 
     ``locations``: streams that have all panes (if ``from_panes``) or all points of the ticks.
-    ``absent``: the sites whose streams are not included.
+    ``named``: the sites that the results name as missing.
     """
 
     spans: Mapping[str, TickSpan]
     locations: tuple[StreamLocation, ...]
     from_panes: bool
-    absent: frozenset[str]
+    named: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ class Recomputation:
 
         Ticks whose rows have expired, or whose sites have been removed, are omitted: the stored
         results are better than results from the remaining rows. Raises ``UnavailableError`` if a
-        site is in ``silent`` or does not answer. ``gaps``: the gaps of the sites; none begins or
-        ends within ``spans``.
+        site is in ``silent`` or does not answer. ``gaps``: the gaps of the sites; none of
+        their ``bounds`` is within ``spans``.
         """
         first = min(span.first for span in spans.values())
         if removed := gaps.removed(first):
             log.warning("correction_sites_removed", sites=sorted(removed), first=first)
             return
-        absent = gaps.absent(first)
+        absent, named = gaps.absent(first), gaps.named(first)
         left = dict(spans)
         for locations, from_panes in _alternatives(fragment, absent):
             # Many insights share few windows.
@@ -76,7 +76,7 @@ class Recomputation:
                 if has_all(_needs(fragment.plan, {uid: span}), span.last)
             }
             if complete:
-                yield RecomputableTicks(complete, locations, from_panes, absent)
+                yield RecomputableTicks(complete, locations, from_panes, named)
             left = {uid: span for uid, span in left.items() if uid not in complete}
         if left:
             log.warning("correction_rows_expired", insights=sorted(left), first=first)

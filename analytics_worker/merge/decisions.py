@@ -107,6 +107,14 @@ class SiteGap:
         """Return whether a tick (ms) is computed without the site."""
         return self.after < tick and (self.until is None or tick <= self.until)
 
+    def is_named(self, tick: int) -> bool:
+        """Return whether the result at a tick (ms) names the site as missing.
+
+        The correction after a new site has joined may begin at ``named_after``, so no earlier
+        result may name the site: the name would remain for ever.
+        """
+        return self.contains(tick) and (self.named_after is None or tick > self.named_after)
+
 
 @dataclass(slots=True)
 class Presence:
@@ -176,6 +184,10 @@ class Presence:
     def missing(self, tick: int) -> tuple[str, ...]:
         """Return the names of the sites that are missing at a tick (ms), sorted."""
         return tuple(sorted({gap.site for gap in self.gaps if gap.contains(tick)}))
+
+    def named(self, tick: int) -> tuple[str, ...]:
+        """Return the names of the sites that the result at a tick (ms) names as missing, sorted."""
+        return tuple(sorted({gap.site for gap in self.gaps if gap.is_named(tick)}))
 
     def next_change(self, tick: int) -> int | None:
         """Return the first time (ms) at which a gap that contains ``tick`` ends; None if no end is

@@ -106,12 +106,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
 def with_missing_sites(rows: pa.Table, presence: Presence, sites: Collection[str]) -> pa.Table:
     """Return results whose column ``missing`` names those of ``sites`` that each result lacks.
 
-    Decisions may name other sites: a query that reads them has begun, but has not taken over.
+    Results up to ``named_after`` of a gap do not name its site, nor do their corrections. Decisions
+    may name other sites: a query that reads them has begun, but has not taken over.
     """
     if not presence.gaps:
         return rows
     missing = {
-        tick: ",".join(site for site in presence.missing(tick) if site in sites) or None
+        tick: ",".join(site for site in presence.named(tick) if site in sites) or None
         for tick in pc.unique(rows["ts"]).to_pylist()
     }
     column = pa.array([missing[tick] for tick in rows["ts"].to_pylist()], pa.string())

@@ -14,6 +14,7 @@ from analytics.plan.fragments import Merge, StreamLocation
 from analytics.plan.nodes import Plan
 from analytics_worker.late_data.corrector import Corrector
 from analytics_worker.merge.decisions import (
+    Decision,
     Forgotten,
     Joined,
     Late,
@@ -270,6 +271,40 @@ def test_join_of_a_new_site_is_corrected_from_its_first_point_once_it_answers(
     assert corrector.ticks_due == {}
     assert corrector.corrected_until > ticks[4]
     assert agent.info(target).attributes["decided"] > 2
+    client.close()
+
+
+def test_correction_before_a_new_site_joins_names_it_only_where_its_join_is_corrected(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    first = system_clock() // 1000 * 1000 - 30_000
+    ticks = range(first, first + 6000, 1000)
+    merge = merge_of_two_sites(agent, target, "named", ticks, (ticks[4],))
+    decisions = StreamLocation("n1", "decisions/named.joins")
+    agent.create_stream(decisions.stream, EVENTS)
+    decisions_epoch = agent.claim(decisions.stream).epoch
+
+    def decide(ts: int, site: str, decision: Decision) -> None:
+        row = row_of(SiteDecision(ts, site, decision))
+        agent.append(decisions.stream, row, epoch=decisions_epoch)
+
+    decide(0, "n1", Left(named_after=ticks[3]))
+    for tick in (ticks[1], ticks[4]):
+        decide(tick, "far", Late((LateSpan("p", tick, tick, tick + 1),)))
+    store(agent, target, epoch, *(("i", tick, 7.0) for tick in ticks))
+    client = NewSiteClient(agent.url)
+    client.first = ticks[4]
+    corrector = Corrector(SparkLibrary(spark, client.url), client)
+    corrector.begin(msgspec.structs.replace(merge, decisions=decisions), epoch)
+    for value, missing in ((2.0, "n1"), (4.0, None)):
+        assert corrector.step(EVER)
+        rows = current_results(agent.read(target).table).to_pylist()
+        # The ticks between two late ones are computed together with these.
+        corrected = dict.fromkeys(ticks[1:4], (2.0, None)) | {ticks[4]: (value, missing)}
+        assert {row["ts"]: (row["value"], row["missing"]) for row in rows} == {
+            tick: corrected.get(tick, (7.0, None)) for tick in ticks
+        }
+        decide(ticks[4], "n1", Joined())
     client.close()
 
 
