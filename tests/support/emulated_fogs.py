@@ -9,6 +9,7 @@ from pathlib import Path
 import docker  # type: ignore[import-untyped]
 import docker.errors  # type: ignore[import-untyped]
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from analytics.client.enabler import EnablerClient
@@ -27,6 +28,8 @@ from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
 from mistbow.fabric import Fabric
+from mistbow.streams.events import events_of
+from mistbow.streams.schemas import RAW, decisions_stream
 from tests.oracle.sql import POINTS
 from tests.oracle.stored_points import compact_key, expected_values
 from tests.support.conditions import eventually
@@ -187,6 +190,26 @@ class EmulatedFog:
             agent.close()
         return pa.concat_tables(tables)
 
+    def site_history(self) -> str:
+        """Return the time (ms) of each site's first point, and the decisions about the sites, one
+        a line.
+        """
+        agent, lines = self.agent(self.file.core), list[str]()
+        for name in sorted(site.name for site in self.fabric().sites):
+            site = agent.at(name)
+            try:
+                first = site.info(RAW).first
+                rows = site.read(RAW, first, first + 1000, columns=["ts"]).table
+                lines.append(f"{name}: first point at {pc.min(rows['ts'])}")
+                for stream in (each.name for each in site.streams()):
+                    if stream.startswith(decisions_stream("")):
+                        decided = events_of(site.read(stream).table)
+                        lines += [f"{stream}: {ts} {of} {event}" for ts, of, event in decided]
+            except MistbowError as error:
+                lines.append(f"{name}: {error.message}")
+        agent.close()
+        return "\n".join(lines)
+
     def is_complete(self, deployment: str, insights: set[str]) -> bool:
         """Return whether each insight has results, and none lacks a site."""
         client = self.enabler()
@@ -269,12 +292,15 @@ class EmulatedFog:
             lambda: system_clock() >= until, timeout=at_least_s + 1, what="the time", pause=0.5
         )
         end, killed = system_clock(), self.killed_sites(outcomes)
-        return eventually(
-            lambda: self.check_results(deployment, text, first, end, killed),
-            timeout=300,
-            what="all results are as the oracle's",
-            pause=1,
-        )
+        try:
+            return eventually(
+                lambda: self.check_results(deployment, text, first, end, killed),
+                timeout=300,
+                what="all results are as the oracle's",
+                pause=1,
+            )
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.site_history()}") from error
 
 
 @contextmanager
