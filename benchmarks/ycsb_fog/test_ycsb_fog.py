@@ -134,15 +134,15 @@ def test_findings_compare_stores_replicas_sizes_and_operations() -> None:
         "With replicas, Redis completes 1.0 times the operations per second that it completes "
         "without. The replicas had all records at most 0.5 s after the end of a run.",
         "On 20 nodes, Redis completes 1.0 times the operations per second of 6 nodes.",
-        "In runs of 5,000 operations, Redis completes 1.0 times the operations per second of runs "
-        "of 1,000.",
+        "In runs of 5,000 operations on 6 and 20 nodes, Redis completes 1.0 times the operations "
+        "per second of runs of 1,000.",
         "Under Redis, the cores of the host are 50% to 50% busy. Without requests, its processes "
         "use 0.05 to 0.20 cores.",
         "With replicas, Mistbow completes 0.50 times the operations per second that it completes "
         "without. The replicas had all records at most 0.5 s after the end of a run.",
         "On 20 nodes, Mistbow completes 0.50 times the operations per second of 6 nodes.",
-        "In runs of 5,000 operations, Mistbow completes 1.0 times the operations per second of "
-        "runs of 1,000.",
+        "In runs of 5,000 operations on 6 and 20 nodes, Mistbow completes 1.0 times the operations "
+        "per second of runs of 1,000.",
         "Under Mistbow, the cores of the host are 95% to 95% busy: in 8 of 8 cases the host "
         "limits the store. Without requests, its processes use 0.05 to 0.20 cores.",
         "The links alone take 6.2 ms of each operation, so 16 clients complete at most 2,581 "
@@ -157,10 +157,12 @@ def test_findings_name_cases_that_were_not_measured_and_sizes_of_other_days() ->
         for run in _runs()
         if run.case != lacking
     ]
-    assert findings(summaries(runs))[-2:] == [
+    larger = [dataclasses.replace(run, operations=9000) for run in runs if run.nodes == 6]
+    assert findings(summaries([*runs, *larger]))[-3:] == [
         "Measured on several days: 20 nodes on 2026-11-30; 6 nodes on 2026-12-01. The host's speed "
         "may differ between days, so only the stores on fogs of one size are comparable.",
-        "Not measured: Mistbow, replicas on 20 nodes (A, 5,000 operations).",
+        "Not measured: Mistbow, replicas, workload A, 5,000 operations on 20 nodes.",
+        "Not measured: runs of 9,000 operations on 20 nodes.",
     ]
 
 

@@ -357,7 +357,11 @@ def test_checkpoint_of_decisions_is_stored_under_the_epoch_of_their_own_stream(
         epoch = agent.claim(stream).epoch
         joined = row_of(SiteDecision(60_000, "b", Joined()))
         agent.append(stream, joined, epoch=epoch)
-        merge.has_corrected()
+        processed = agent.info(stream).head
+        eventually(
+            lambda: agent.info(both.target.stream).attributes["decided"] == processed,
+            what="the decisions are processed",
+        )
         assert is_stored()
 
 
