@@ -32,7 +32,13 @@ class LiveSite:
         for deployment in enabler.list():
             enabler.delete(deployment.deployment_id)
         enabler.close()
-        eventually(lambda: self.worker.list() == [], timeout=90, what="the worker has no fragment")
+
+        def has_no_fragment() -> bool:
+            remaining = self.worker.list()
+            assert not remaining, remaining
+            return True
+
+        eventually(has_no_fragment, timeout=90, what="the worker has no fragment")
 
 
 @contextmanager
