@@ -39,9 +39,7 @@ def deliver(
             if certificates is not None:
                 files |= certificates.files(container)
         except ConflictError as error:
-            done[container.name] = [
-                f"left out: {'. '.join(filter(None, (error.message, error.hint)))}"
-            ]
+            done[container.name] = [f"left out: {error.text}"]
             continue
         needed[container] = files
     _update_all(needed, done)

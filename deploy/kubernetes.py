@@ -126,8 +126,7 @@ def secrets(
         try:
             files = trust.files(NodeTrust(site, (kind,), reach, prefix=f"{name}-"))
         except ConflictError as error:  # its identity is revoked; the others must learn this
-            reason = ". ".join(filter(None, (error.message, error.hint)))
-            report(f"{whole} is left out: {reason}")
+            report(f"{whole} is left out: {error.text}")
             continue
         if has_authority:
             hosts = _hosts(f"{name}-enabler" if kind == "enabler" else whole, kind, namespace)

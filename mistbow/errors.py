@@ -22,6 +22,17 @@ class MistbowError(Exception):
         self.hint = hint
         self.details = details
 
+    @property
+    def text(self) -> str:
+        """The message and, if there is one, the hint after it.
+
+        >>> MistbowError("the disk is full", hint="Remove files").text
+        'the disk is full. Remove files'
+        >>> MistbowError("the disk is full").text
+        'the disk is full'
+        """
+        return f"{self.message}. {self.hint}" if self.hint else self.message
+
     def body(self) -> dict[str, Any]:
         """Return the JSON body of this error."""
         error = {"code": self.code, "message": self.message}

@@ -65,7 +65,7 @@ def _check_labels(text: str) -> str:
     try:
         parse_labels(text)
     except InvalidRequestError as error:
-        raise ValueError(f"{error.message}. {error.hint}") from None
+        raise ValueError(error.text) from None
     return text
 
 
@@ -177,7 +177,7 @@ class ServiceSettings(TlsSettings):
         try:
             read_token_file(file)
         except InvalidRequestError as error:
-            raise ValueError(". ".join(filter(None, (error.message, error.hint)))) from None
+            raise ValueError(error.text) from None
         return file
 
     @property

@@ -142,7 +142,7 @@ def check_identity(file: Path, kind: Kind | None) -> None:
     try:
         found = Identity(read_identity_file(file)).credential
     except MistbowError as error:
-        raise ValueError(". ".join(filter(None, (error.message, error.hint)))) from None
+        raise ValueError(error.text) from None
     if kind not in (None, found.kind):
         raise ValueError(
             f"it is the identity of the {found.kind} {found.name}; issue one of the kind {kind}"

@@ -129,7 +129,7 @@ class Announcer:
 
     def _note_refusal(self, error: ConflictError) -> float:
         """Record and log that another worker has the name; return the pause (s) until a retry."""
-        refusal = error.message if error.hint is None else f"{error.message}. {error.hint}"
+        refusal = error.text
         if refusal != self.refusal:
             log.error("worker_name_refused", worker=self._worker.name, reason=refusal)
         self.refusal = refusal

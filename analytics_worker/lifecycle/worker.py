@@ -225,7 +225,7 @@ class AnalyticsWorker:
                 try:
                     self._start_ordered(domain, fragment_id, fragment)
                 except MistbowError as error:
-                    refused[fragment_id] = ". ".join(filter(None, (error.message, error.hint)))
+                    refused[fragment_id] = error.text
                     if isinstance(error, CapacityError):
                         without_capacity.add(fragment_id)
             self._note_orphans(domain, order)

@@ -26,7 +26,7 @@ def _promql(error: MistbowError, status: int) -> tuple[bytes, str]:  # noqa: ARG
 def _influx(error: MistbowError, status: int) -> tuple[bytes, str]:
     """Return ``{"code", "message", "error"}``: the fields of Influx 2, and of Influx 1."""
     default = "invalid" if status < 500 else "unavailable"
-    message = _sentence(error)
+    message = error.text
     code = _INFLUX_CODES.get(status, default)
     return json_form({"code": code, "message": message, "error": message})
 
@@ -37,7 +37,7 @@ def _remote_write(error: MistbowError, status: int) -> tuple[bytes, str]:  # noq
     Each further line has the place, the series and the problem of a rejected point.
     """
     rejected = error.details if isinstance(error.details, list) else []
-    lines = [_sentence(error)]
+    lines = [error.text]
     lines += [
         f"{each['where']} ({each['series']}): {each['what']}"
         for each in rejected
@@ -45,10 +45,6 @@ def _remote_write(error: MistbowError, status: int) -> tuple[bytes, str]:  # noq
     ]
     text = "\n".join(" ".join(line.splitlines()) for line in lines) + "\n"
     return text.encode(errors="backslashreplace"), "text/plain; charset=utf-8"
-
-
-def _sentence(error: MistbowError) -> str:
-    return f"{error.message}. {error.hint}" if error.hint else error.message
 
 
 ERROR_FORMS = ErrorForms(

@@ -116,7 +116,7 @@ def _point(item: object, fields: Mapping[str, Any], now: int, timestamps: Timest
     try:
         [read] = timestamps.read_fields(convert_items({"payload": [item]}))["payload"]
     except InvalidRequestError as error:
-        raise BadMessageError("time", f"{error.message}. {error.hint}") from None
+        raise BadMessageError("time", error.text) from None
     combined = {"timestamp": now, **read}
     for name, value in fields.items():
         combined[name] = _combine(name, read.get(name), value)

@@ -123,7 +123,7 @@ class PointBatch:
             try:
                 time = int(self.timestamps.read(time, "the time"))
             except InvalidRequestError as error:
-                return Rejection("time", f"{error.message}. {error.hint}")
+                return Rejection("time", error.text)
         if not 0 <= time <= MAX_TIMESTAMP_MS:
             return Rejection("time", f"the time {time} is not between the years 1970 and 9999 (ms)")
         if len(self.points) >= self.max_points:

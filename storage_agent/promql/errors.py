@@ -57,4 +57,4 @@ def to_promql_error(error: MistbowError) -> PromqlError:
         kind = "execution"
     elif isinstance(error, NotFoundError):
         kind = "not_found"
-    return PromqlError(f"{error.message}. {error.hint}" if error.hint else error.message, kind)
+    return PromqlError(error.text, kind)

@@ -65,7 +65,7 @@ class Spool:
             if await self._work(self._file.exists):
                 await self._work(self._file.open)
         except UnavailableError as error:
-            self.problem = f"{error.message}. {error.hint}"
+            self.problem = error.text
             raise
         self.problem = None
         self._count()
