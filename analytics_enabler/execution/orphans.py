@@ -32,22 +32,14 @@ class OrphanedTasks:
         returns whether any worker writes a fragment (its id). A worker that dies before it has
         taken over leaves no orphan: the former worker still writes.
         """
-        found = {
+        before = set(self._tasks)
+        self._tasks |= {
             (group, task)
             for group, by_task in nodes.items()
             for task, node in by_task.items()
             if node in dead
         }
-        found |= self._tasks
-        before, self._tasks = (
-            self._tasks,
-            {
-                (group.id, task)
-                for group, by_task in tasks.items()
-                for task, fragment in by_task.items()
-                if (group.id, task) in found and not is_written(fragment.id)
-            },
-        )
+        self.forget_written(tasks, is_written)
         has_new = not self._tasks <= before
         self._has_new |= has_new
         return has_new
@@ -55,12 +47,12 @@ class OrphanedTasks:
     def forget_written(
         self, tasks: Mapping[Group, Tasks], is_written: Callable[[str], bool]
     ) -> None:
-        """Forget the tasks that a worker writes; parameters: see ``observe``."""
-        self._tasks -= {
+        """Forget the tasks that a worker writes, or that are not planned; see ``observe``."""
+        self._tasks = {
             (group.id, task)
             for group, by_task in tasks.items()
             for task, fragment in by_task.items()
-            if is_written(fragment.id)
+            if (group.id, task) in self._tasks and not is_written(fragment.id)
         }
 
     def note_placed(self) -> None:
