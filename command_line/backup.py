@@ -17,7 +17,8 @@ from mistbow.flags import bearer_token, ca_file, command_of
 if TYPE_CHECKING:
     from storage_agent.backup.archive import Archive, BackupContents
 
-_out = Console(highlight=False)
+# Lines are not wrapped, also in a pipe.
+_out = Console(highlight=False, markup=False, soft_wrap=True)
 
 _ATTEMPTS = 20
 _CONNECT_S = 30.0
@@ -51,7 +52,7 @@ def backup(
     try:
         there = client if site is None else client.at(site)
         archive = Archive(place)
-        cut = back_up(there, archive, lambda stream: _print(f"copied {stream}"))
+        cut = back_up(there, archive, lambda stream: _out.print(f"copied {stream}"))
         _print_summary(archive.contents(), f"backup of {cut.site} in {archive.location}")
     finally:
         client.close()
@@ -85,7 +86,9 @@ def _restore(place: str, settings: IgniteSettings) -> None:
         with server:
             contents = asyncio.run(_store(archive, settings))
     _print_summary(contents, f"restored {contents.site} to {settings.home}")
-    _print(f"Start the site with MISTBOW_SITE={contents.site} and MISTBOW_NODE={contents.node}.")
+    _out.print(
+        f"Start the site with MISTBOW_SITE={contents.site} and MISTBOW_NODE={contents.node}."
+    )
 
 
 async def _store(archive: "Archive", settings: IgniteSettings) -> "BackupContents":
@@ -105,7 +108,7 @@ async def _store(archive: "Archive", settings: IgniteSettings) -> "BackupContent
                 f"Ignite at {ignite.name} does not answer", hint=ignite.refusal or None
             )
         return await restore(
-            archive, ignite, system_clock, lambda stream: _print(f"restored {stream}")
+            archive, ignite, system_clock, lambda stream: _out.print(f"restored {stream}")
         )
     finally:
         await ignite.close()
@@ -115,14 +118,9 @@ def _print_summary(contents: "BackupContents", title: str) -> None:
     rows = sum(part.rows for each in contents.streams for part in each.parts)
     size = sum(file.bytes for file in contents.files)
     cut = datetime.fromtimestamp(contents.cut / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    _print(
+    _out.print(
         f"{title}: {len(contents.streams)} streams, {rows:,} rows, {size:,} bytes, cut at {cut} UTC"
     )
-
-
-def _print(line: str) -> None:
-    """Print a line as a whole, also if it is longer than the terminal is wide."""
-    _out.print(line, markup=False, soft_wrap=True)
 
 
 def restore_command() -> Callable[..., None]:

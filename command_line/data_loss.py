@@ -14,7 +14,8 @@ from mistbow.flags import bearer_token, ca_file
 from mistbow.loopback import is_loopback_url
 from mistbow.tls import client_context, supervisor_context
 
-_out = Console()
+# Lines are not wrapped, also in a pipe.
+_out = Console(highlight=False, soft_wrap=True)
 
 _REPAIR_S = 3600.0
 
@@ -25,11 +26,9 @@ def accept_loss(settings: IgniteSettings) -> None:
     from suite.processes import ignite_config
 
     away = cluster.accept_loss(ignite_config(settings), settings.jars_folder)
-    _out.print(f"removed from the site: {', '.join(away)}", highlight=False, soft_wrap=True)
+    _out.print(f"removed from the site: {', '.join(away)}")
     _out.print(
         "Empty the folder ignite/ of a removed node before that node is started again.",
-        highlight=False,
-        soft_wrap=True,
     )
 
 
@@ -72,6 +71,4 @@ def repair(
         raise from_body(answer.status_code, body)
     _out.print(
         f"{stream}: {body['missing']:,} rows were missing, {body['restored']:,} are restored",
-        highlight=False,
-        soft_wrap=True,
     )
