@@ -173,7 +173,7 @@ def test_no_callback_passes_over_all_series(
 def test_no_callback_passes_over_all_points_of_a_put(
     counter: LineCounter, traced_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The encoding looks at the clock after so many points as take a slice, but more lines.
+    # The encoding looks at the clock after a number of points, not of lines.
     monkeypatch.setattr(slices, "time", StepClock(step_ms=6))
     monkeypatch.setattr(points_module, "_SLICE", 100)
     points = [
