@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from analytics.insight_models import DeploymentStatus, InsightStatus
-from mistbow.client.operation_model import Cluster, SiteStatus
+from mistbow.client.operation_model import Cluster, SiteStatus, problem_and_remedy
 from mistbow.expiry import announced_expiry_text
 from mistbow.fabric import Fabric, Site, SiteLink, Worker
 
@@ -81,12 +81,8 @@ def _of_site(site: Site, report: FabricReport) -> Iterator[Problem]:
         for text in status.waiting_for:
             yield Problem(where, f"its agent waits for {text}", "Read the logs of its storage.")
         for text in status.warnings:
-            # A warning consists of the problem and, after a colon, its remedy.
-            what, _, action = text.partition(": ")
-            remedy = (
-                f"{action[:1].upper()}{action[1:]}." if action else "Read the log of its agent."
-            )
-            yield Problem(where, what, remedy)
+            what, remedy = problem_and_remedy(text)
+            yield Problem(where, what, remedy or "Read the log of its agent.")
     if (cluster := report.clusters.get(site.name)) is not None:
         yield from _of_cluster(site.name, cluster)
 

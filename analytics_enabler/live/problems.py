@@ -10,7 +10,7 @@ from typing import Literal
 from analytics.fog_models import FogFragment, FogLink, FogNode
 from analytics.health_models import Problem, ProblemKind, Severity
 from analytics.insight_models import DeploymentStatus
-from mistbow.client.operation_model import SiteStatus
+from mistbow.client.operation_model import SiteStatus, problem_and_remedy
 from mistbow.expiry import announced_expiry_text
 from mistbow.fabric import Site
 from mistbow.first_names import first_names
@@ -145,11 +145,11 @@ def _of_agent(status: SiteStatus) -> Iterator[Problem]:
             "Read the logs of the storage agent and of Ignite.",
         )  # fmt: skip
     for text in status.warnings:
-        what, _, action = text.partition(": ")
+        what, remedy = problem_and_remedy(text)
         yield _problem(
             "warning", "agent_warning", status.site, status.site,
             f"the storage agent of {status.site} warns: {what}",
-            f"{action[:1].upper()}{action[1:]}." if action else "Read its log.",
+            remedy or "Read its log.",
         )  # fmt: skip
 
 
@@ -269,10 +269,10 @@ def enabler_problems(
             "Correct the setting, and restart the enabler.",
         )  # fmt: skip
     for text in certificates:
-        what, _, action = text.partition(": ")
+        what, remedy = problem_and_remedy(text)
         yield _problem(
             "warning", "certificate_expires", "enabler", None, f"the enabler warns: {what}",
-            f"{action[:1].upper()}{action[1:]}.", "enabler",
+            remedy, "enabler",
         )  # fmt: skip
     for text in identity:
         yield _problem(

@@ -114,6 +114,18 @@ class SiteStatus(msgspec.Struct, frozen=True, kw_only=True):
     spooled_bodies: int = 0
 
 
+def problem_and_remedy(warning: str) -> tuple[str, str]:
+    """Return the problem of a warning, and its remedy as a sentence; empty: it has none.
+
+    >>> problem_and_remedy("the disk is almost full: remove files")
+    ('the disk is almost full', 'Remove files.')
+    >>> problem_and_remedy("the disk is almost full")
+    ('the disk is almost full', '')
+    """
+    problem, _, remedy = warning.partition(": ")
+    return problem, f"{remedy[:1].upper()}{remedy[1:]}." if remedy else ""
+
+
 class Cluster(msgspec.Struct, frozen=True):
     """The state of a site's Ignite.
 
