@@ -1,7 +1,7 @@
 """The corrector of a fragment, which recomputes the results that late data change."""
 
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -14,12 +14,19 @@ from analytics.plan.fragments import Merge, StreamLocation, Whole
 from analytics.plan.resumption import resume, subplan
 from analytics_worker.evaluate.results import append_results
 from analytics_worker.late_data.differences import differences
-from analytics_worker.late_data.last_gaps import LastGaps, read_last_gaps
+from analytics_worker.late_data.last_gaps import read_last_gaps
 from analytics_worker.late_data.late_panes import LatePaneScanner
 from analytics_worker.late_data.late_points import LatePointScanner
 from analytics_worker.late_data.recomputation import RecomputableTicks, Recomputation
 from analytics_worker.late_data.silent_sites import SilentSites
 from analytics_worker.late_data.stateful_insights import StatefulInsights
+from analytics_worker.late_data.stored_results import (
+    naming,
+    naming_changes,
+    split_unanswered,
+    with_missing_sites,
+    within,
+)
 from analytics_worker.late_data.tick_spans import (
     TickSpan,
     cluster_spans,
@@ -28,13 +35,14 @@ from analytics_worker.late_data.tick_spans import (
     split_by_rows,
 )
 from analytics_worker.late_data.unanswered_ticks import UnansweredTicks
+from analytics_worker.merge.site_gaps import LastGaps
 from analytics_worker.stateful.state_stream import StateAccess
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
 from mistbow.errors import UnavailableError
 from mistbow.streams.results import current_results
-from mistbow.streams.schemas import RAW, RESULT_ROWS
+from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -48,7 +56,8 @@ later scan repeats these rows.
 _MAX_ROWS = 100_000
 """The greatest number of results that are corrected at once, so that they fit into memory."""
 
-_POSITION_ATTRIBUTES = {Whole: "corrected", Merge: "decided"}
+POSITION_ATTRIBUTES = {Whole: "corrected", Merge: "decided"}
+"""The attributes of targets that contain the position before which late data is processed."""
 
 
 class LateDataScanner(Protocol):
@@ -182,7 +191,9 @@ class Corrector:
         task = self._task
         if task is None or not isinstance(task.scanner, LatePaneScanner):
             return {}
-        return {gap.site: gap.after for gap in task.scanner.presence.open_gaps()}
+        sites = {location.data_site for location in task.fragment.sources}
+        gaps = task.scanner.presence.open_gaps()
+        return {gap.site: gap.after for gap in gaps if gap.site in sites}
 
     def begin(
         self,
@@ -203,7 +214,7 @@ class Corrector:
         """
         target = self._agent.at(fragment.target.site)
         attributes = target.info(fragment.target.stream).attributes
-        name = _POSITION_ATTRIBUTES[type(fragment)]
+        name = POSITION_ATTRIBUTES[type(fragment)]
         with self._storing:
             scanner: LateDataScanner
             if isinstance(fragment, Merge):
@@ -274,6 +285,8 @@ class Corrector:
             return False
         is_behind = scanner.is_behind
         gaps = read_last_gaps(self._agent, task.fragment)
+        if spans and gaps.is_provisional:
+            return False
         # Only the stored position of a merge can wait for a site.
         may_wait = scanner is task.scanner and isinstance(task.fragment, Merge)
         unanswered = UnansweredTicks(may_wait)
@@ -332,7 +345,27 @@ class Corrector:
     ) -> Iterator[RecomputableTicks]:
         """Yield the ticks that can be recomputed, in parts whose results fit into memory."""
         for part in self._split_by_rows(task, spans):
-            yield from self._recomputation.split(task.fragment, part, gaps, silent)
+            for ticks, of_ticks in self._certain_gaps(task, part, gaps):
+                yield from self._recomputation.split(task.fragment, ticks, of_ticks, silent)
+
+    def _certain_gaps(
+        self, task: _CorrectionTask, spans: Mapping[str, TickSpan], gaps: LastGaps
+    ) -> Iterator[tuple[Mapping[str, TickSpan], LastGaps]]:
+        """Yield the ticks of which it is certain which sites they lack, and their gaps.
+
+        Uncertain results lack the removed sites that they name.
+        """
+        sites = gaps.uncertain(min(span.first for span in spans.values()))
+        if not sites:
+            yield spans, gaps
+            return
+        stored = current_results(self._stored(task, spans))
+        for part in split_after(spans, task.fragment.plan, naming_changes(stored, sites)):
+            first = min(span.first for span in part.values())
+            if named := naming(stored, part, sites):
+                yield named, gaps.lacking(sites, first)
+            else:
+                log.warning("correction_sites_removed", sites=sorted(sites), first=first)
 
     def _report(self, task: _CorrectionTask, due: Mapping[str, list[TickSpan]]) -> None:
         """Set what ``correcting`` and ``ticks_due`` return; ``due``: the ticks to correct."""
@@ -376,7 +409,7 @@ class Corrector:
             return
         target = task.fragment.target
         self._stored_position = position
-        attributes = {_POSITION_ATTRIBUTES[type(task.fragment)]: position}
+        attributes = {POSITION_ATTRIBUTES[type(task.fragment)]: position}
         self._agent.at(target.site).advance(target.stream, task.epoch, attributes=attributes)
 
     def _split_by_rows(
@@ -400,11 +433,11 @@ class Corrector:
         if not spans:
             return
         if isinstance(fragment, Merge):
-            computed = _with_missing_sites(computed, ticks.named)
+            computed = with_missing_sites(computed, ticks.named)
         stored = self._stored(task, spans)
         revision = 1 + (pc.max(stored["revision"]).as_py() or 0)
         rows = differences(
-            _within(computed, spans), _within(current_results(stored), spans), revision
+            within(computed, spans), within(current_results(stored), spans), revision
         )
         append_results(self._agent.at(target.site), target.stream, rows, task.epoch)
         log.info("results_corrected", insights=len(spans), rows=rows.num_rows, revision=revision)
@@ -459,35 +492,3 @@ def _still_waiting(
         min(before.position, scanner.processed_to),
         min(before.corrected_until, scanner.corrected_until),
     )
-
-
-def split_unanswered(computed: pa.Table) -> tuple[pa.Table, dict[str, str]]:
-    """Return the rows with results, and a dict: insight uid -> why an operator gave no answer.
-
-    If an operator gave no answer for an insight, ``computed`` has a row for the insight with
-    neither a value nor a text, whose ``missing`` contains the reason. The caller does not correct
-    the insights in the dict, so their stored results are not withdrawn.
-    """
-    has_result = pc.or_(pc.is_valid(computed["value"]), pc.is_valid(computed["text"]))
-    rest = computed.filter(pc.invert(has_result))
-    reasons = zip(rest["insight"].to_pylist(), rest["missing"].to_pylist(), strict=True)
-    return computed.filter(has_result), dict(reasons)
-
-
-def _with_missing_sites(computed: pa.Table, sites: Collection[str]) -> pa.Table:
-    missing = pa.array([",".join(sorted(sites)) or None] * computed.num_rows, pa.string())
-    return computed.set_column(computed.column_names.index("missing"), "missing", missing)
-
-
-def _within(rows: pa.Table, spans: Mapping[str, TickSpan]) -> pa.Table:
-    parts = [RESULT_ROWS.empty_table()]
-    for uid, span in spans.items():
-        own = pc.and_(
-            pc.equal(rows["insight"], uid),
-            pc.and_(
-                pc.greater_equal(rows["ts"], span.first),
-                pc.less_equal(rows["ts"], span.last),
-            ),
-        )
-        parts.append(rows.filter(own).cast(RESULT_ROWS))
-    return pa.concat_tables(parts)

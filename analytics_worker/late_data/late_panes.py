@@ -22,10 +22,10 @@ from analytics_worker.merge.decisions import (
     LateSpan,
     Presence,
     SiteDecision,
-    SiteGap,
     checkpoint_of,
     from_rows,
 )
+from analytics_worker.merge.site_gaps import SiteGap, joined_ticks
 from mistbow.client.agent import AgentClient
 from mistbow.errors import UnavailableError
 from mistbow.streams.schemas import RAW
@@ -213,24 +213,21 @@ class LatePaneScanner:
         return of_windows
 
     def _missed_windows(self, gap: SiteGap, until: int) -> tuple[dict[str, set[TickSpan]], bool]:
-        """Return (window id -> the ticks in a gap that ended at ``until``, whether the gap's
-        beginning is known).
+        """Return (window id -> the ticks to correct since the site of a gap joins at ``until``,
+        whether the gap's beginning is known).
 
         If a new site does not answer, its gap may begin at the first tick.
         """
-        after, is_known = gap.after, True
-        if after == 0:  # The site was never present before.
-            first = self._first_time(gap.site)
-            is_known = first is not None
-            if first is not None:
-                after = first - 1
-                if gap.named_after is not None:
-                    after = min(after, gap.named_after)
-        of_windows = {}
+        first = self._first_time(gap.site) if gap.is_of_new_site else None
+        ticks = joined_ticks(gap, until, first)
+        of_windows: dict[str, set[TickSpan]] = {}
         for window in self.fragment.plan.windows:
-            begin, end = window.ticks.after(after), window.ticks.last(until)
-            of_windows[window.id] = {TickSpan(begin, end)} if begin <= end else set()
-        return of_windows, is_known
+            spans = of_windows.setdefault(window.id, set())
+            for after, last in ticks:
+                begin, end = window.ticks.after(after), window.ticks.last(last)
+                if begin <= end:
+                    spans.add(TickSpan(begin, end))
+        return of_windows, first is not None or not gap.is_of_new_site
 
     def _first_time(self, site: str) -> int | None:
         """Return the approximate time (ms) of the first point of a new site.

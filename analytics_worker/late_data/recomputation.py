@@ -10,9 +10,9 @@ import pyarrow as pa
 from analytics.plan.fragments import Merge, StreamLocation, Whole
 from analytics.plan.nodes import Insight, Plan
 from analytics.plan.resumption import resume, subplan
-from analytics_worker.late_data.last_gaps import LastGaps
 from analytics_worker.late_data.silent_sites import SilentSites
 from analytics_worker.late_data.tick_spans import TickSpan
+from analytics_worker.merge.site_gaps import LastGaps
 from analytics_worker.stateful.state_stream import StateAccess
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient

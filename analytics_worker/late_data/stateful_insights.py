@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from analytics.plan.fragments import StreamLocation
 from analytics.plan.nodes import Insight, Plan
 from analytics.plan.resumption import subplan
-from analytics_worker.late_data.last_gaps import LastGaps
 from analytics_worker.late_data.recomputation import are_expired
 from analytics_worker.late_data.silent_sites import SilentSites
 from analytics_worker.late_data.tick_spans import TickSpan, spans_after, spans_until
 from analytics_worker.late_data.unanswered_ticks import UnansweredTicks
+from analytics_worker.merge.site_gaps import LastGaps
 from analytics_worker.stateful.accumulators import accumulators_of
 from analytics_worker.stateful.state_correction import StateCorrector
 from analytics_worker.stateful.state_stream import StateAccess
@@ -76,13 +76,13 @@ class StatefulInsights:
         return {}
 
     def _without_removed_sites(self, spans: Spans) -> Spans:
-        """Return the ticks whose states do not include points of a removed site.
+        """Return the ticks whose states, and all later states, include no points of a removed site.
 
         The points of a removed site cannot be read again, so no state that includes them can be
         recomputed. Later states continue from the last one of these.
         """
         first = _first_tick(spans)
-        if not (removed := self.gaps.removed(first)):
+        if not (removed := self.gaps.removed_since(first)):
             return spans
         log.warning("correction_sites_removed", sites=sorted(removed), first=first)
         return spans_after(spans, self.gaps.removed_until)

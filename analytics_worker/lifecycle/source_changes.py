@@ -1,21 +1,29 @@
 """Records, among the decisions of a merge, the changes of its sources at a handover."""
 
-from collections.abc import Set
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from analytics.plan.fragments import Fragment, Merge, Whole
+from analytics_worker.late_data.corrector import POSITION_ATTRIBUTES
 from analytics_worker.lifecycle.runner_state import RunnerProgress
 from analytics_worker.lifecycle.target_writer import TargetWriter, describe_insights
 from analytics_worker.merge.decisions import (
     Forgotten,
+    Joined,
     Left,
     Presence,
     SiteDecision,
+    from_rows,
     read_presence,
     row_of,
 )
+from analytics_worker.merge.site_gaps import SiteGap, is_provisional, removal, settled, unread
 from mistbow.client.agent import AgentClient
+from mistbow.errors import ConflictError
 
 
 class SourceChanges:
@@ -41,7 +49,7 @@ class SourceChanges:
         if isinstance(fragment, Merge):
             target = self._agent.at(fragment.target.site).info(fragment.target.stream)
             former_sites = set(target.attributes.get("sites", ()))
-            self._record_removed(fragment, former_sites, until)
+            self._record_removed(fragment, former_sites, until, target.attributes)
             if former_sites:
                 self._record_new(fragment, former_sites, until)
 
@@ -71,68 +79,106 @@ class SourceChanges:
             self._forget_others(fragment, until)
         self._until = None
 
-    def _record_removed(self, merge: Merge, former_sites: Set[str], until: int) -> None:
-        """Record that results up to ``until`` include former sources that ``merge`` lacks.
+    def _record_removed(
+        self, merge: Merge, former_sites: Set[str], until: int, attributes: Mapping[str, Any]
+    ) -> None:
+        """Record that former sources of which ``merge`` reads no panes are removed at ``until``.
 
-        The gap of such a site has no tick. It marks the last result with points of the site, also
-        for the ticks in earlier gaps of the site, since these were corrected. An open gap is marked
-        in the same way, and stays open: the query of the former fragment still runs.
+        The query of the former fragment still runs, so later results are uncertain, and an open gap
+        stays open. ``attributes``: the attributes of the target.
         """
         removed_sites = former_sites - _sites_of(merge)
-        presence = read_presence(self._agent, merge.decisions) if removed_sites else Presence()
+        if not removed_sites:
+            return
+        presence = read_presence(self._agent, merge.decisions)
+        # In this order: a join that is decided just now counts as uncorrected.
+        joins = self._uncorrected_joins(merge, attributes)
         for site in sorted(removed_sites):
-            gap = presence.last_gaps.get(site)
-            if gap is None or (gap.until is not None and gap.until < until):
-                self._append(merge, (until, site, Left()), (until, site, Forgotten()))
-            elif gap.until is None:
-                if presence.removed_after(site) != gap.after:
-                    # Record a removal at the start of the gap, and open the gap again. The first
-                    # row has an effect only if a query has let the site join since the presence
-                    # was read. Then no gap is open, and the second row alone would do nothing.
-                    removed = (gap.after, site, Left()), (gap.after, site, Forgotten())
-                    self._append(merge, *removed, (gap.after, site, Left(gap.named_after)))
-            elif not gap.is_removed:
-                # The results in a gap that ends later lack the site, as do those in an open gap.
-                self._append(merge, (gap.after, site, Left()), (gap.until, site, Forgotten()))
+            gaps, gap = presence.gaps_of(site), presence.open_gap(site)
+            recorded = next((each for each in reversed(gaps) if each.is_removed), None)
+            is_last = recorded is not None and gaps[-1] in (recorded, gap)
+            if is_last and recorded is not None and (recorded.until or 0) >= until:
+                continue
+            removed = removal(gaps, site, until, lambda each: (each.site, each.until) not in joins)
+            decided: list[SiteDecision] = [*_decisions_of(removed)]
+            if gap is not None:
+                decided.append(SiteDecision(gap.after, site, Left(until)))
+            self._append(merge, *decided)
+
+    def _uncorrected_joins(
+        self, merge: Merge, attributes: Mapping[str, Any]
+    ) -> set[tuple[str, int | None]]:
+        """Return (site, time (ms)) of the joins whose corrections may not have ended.
+
+        ``attributes``: the attributes of the target of ``merge``.
+        """
+        location, position = merge.decisions, attributes.get(POSITION_ATTRIBUTES[Merge], 0)
+        site = self._agent.at(location.site)
+        try:
+            rows = site.read(location.stream, position)
+        except ConflictError:
+            # The site lost its store: its stream begins anew.
+            rows = site.read(location.stream, 0)
+        decided = from_rows(rows.table)
+        return {(one.site, one.ts) for one in decided if isinstance(one.decision, Joined)}
 
     def _record_new(self, merge: Merge, former_sites: Set[str], until: int) -> None:
         """Record that results up to ``until`` lack new sites that another worker has forgotten.
 
         The start of the query has recorded this too. Another fragment without these sites can take
-        over in the meantime, on the former worker.
+        over in the meantime, on the former worker. Since then, no site was missing for the query,
+        so its results may include the sites.
         """
         new_sites = _sites_of(merge) - former_sites
         presence = read_presence(self._agent, merge.decisions) if new_sites else Presence()
         for site in sorted(new_sites):
             gap = presence.last_gaps.get(site)
             if gap is not None and gap.is_removed:
-                self._append(merge, (presence.removed_after(site), site, Left(until)))
+                written = max(0, (gap.until or 0) - 1), self._last_result(merge, until)
+                left = Left(until, (written,) if written[0] < written[1] else ())
+                self._append(merge, SiteDecision(gap.after, site, left))
 
     def _forget_others(self, merge: Merge, until: int) -> None:
-        """Record that sites which ``merge`` does not read are not missing after ``until``.
+        """Record that sites which ``merge`` does not read are no sources after ``until``.
 
-        A site may have left after its removal, if a query that read the site began, but did not
-        take over. Nevertheless, results lack the site since its removal.
+        A site may have joined and left a query that did not take over. Nevertheless, results lack
+        the site since its removal, except those that this query may have written.
         """
         presence = read_presence(self._agent, merge.decisions)
-        for site, gap in presence.last_gaps.items():
-            if site in _sites_of(merge) or gap.is_removed:
-                continue
-            decided: list[tuple[int, str, Left | Forgotten]] = []
-            if gap.until is None:
-                decided.append((until, site, Forgotten()))
-            removed_after = presence.removed_after(site)
-            if removed_after < gap.after:
-                decided += [(removed_after, site, Left()), (removed_after, site, Forgotten())]
-            if decided:
-                self._append(merge, *decided)
+        others = presence.last_gaps.keys() - _sites_of(merge)
+        removed = [(site, unread(presence.gaps_of(site))) for site in sorted(others)]
+        changed = [
+            gap for site, gap in removed if gap != presence.last_gaps[site] or is_provisional(gap)
+        ]
+        end = self._last_result(merge, until) if changed else until
+        for gap in changed:
+            at_end = replace(settled(gap, end), until=max(until, gap.after))
+            self._append(merge, *_decisions_of(at_end))
 
-    def _append(self, merge: Merge, *decided: tuple[int, str, Left | Forgotten]) -> None:
+    def _last_result(self, merge: Merge, until: int) -> int:
+        """Return the time (ms) of the last stored result, or ``until`` if this time is later."""
+        site, stream = self._agent.at(merge.target.site), merge.target.stream
+        start = site.seek(stream, until)
+        rows = site.read(stream, start, columns=["ts"], min_ts=until).table
+        return max(until, pc.max(rows["ts"]).as_py() or 0)
+
+    def _append(self, merge: Merge, *decided: SiteDecision) -> None:
         """Append decisions at once: a site that leaves here never stays away."""
         location = merge.decisions
         epoch = self._target.leases.claim(merge)[location.stream]
-        rows = pa.Table.from_batches([row_of(SiteDecision(*each)) for each in decided])
+        rows = pa.Table.from_batches([row_of(each) for each in decided])
         self._agent.at(location.site).append(location.stream, rows, epoch=epoch)
+
+
+def _decisions_of(removed: SiteGap) -> Iterator[SiteDecision]:
+    """Yield the decisions that record the gap of a removal.
+
+    A worker of a former version reads only the times of the second decision, which has an effect
+    there because of the first one.
+    """
+    gap, until = removed, removed.until or 0
+    yield SiteDecision(gap.after, gap.site, Left())
+    yield SiteDecision(until, gap.site, Forgotten(gap.after, gap.uncertain, gap.named))
 
 
 def _sites_of(merge: Merge) -> set[str]:

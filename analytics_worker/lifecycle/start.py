@@ -24,12 +24,14 @@ from analytics_worker.merge.decisions import (
     read_presence,
     row_of,
 )
+from analytics_worker.merge.site_gaps import uncertain_since_removal
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.stateful.accumulators import accumulators_of
 from analytics_worker.stateful.state_stream import StateAccess
 from analytics_worker.streaming_library import EngineQuery, MergeStart, StreamingLibrary
 from mistbow.client.agent import AgentClient
+from mistbow.clock import system_clock
 from mistbow.errors import NotFoundError, UnavailableError
 from mistbow.streams.models import (
     StreamInfo,
@@ -234,7 +236,7 @@ def _start_merge(
         new = sites.difference(target.attributes.get("sites", ()))
         presence = read_presence(agent, location) if new else Presence()
         for site in sorted(new):
-            if opening := _gap_of_new_site(presence, site, since):
+            if opening := gap_of_new_site(presence, site, since, system_clock()):
                 rows = pa.Table.from_batches([row_of(each) for each in opening])
                 lease.append(location, partial(_append, decisions, location.stream, rows))
     read = target.attributes.get("read", {})
@@ -275,15 +277,17 @@ def _start_merge(
     return library.run_merge(fragment, resumption, start, lease, _for_new_query(access))
 
 
-def _gap_of_new_site(presence: Presence, site: str, since: int) -> list[SiteDecision]:
+def gap_of_new_site(presence: Presence, site: str, since: int, now: int) -> list[SiteDecision]:
     """Return the decisions after which the open gap of a new site begins at its removal.
 
-    ``since``: the time (ms) after which results name the site as missing.
+    ``since``: the time (ms) after which results name the site as missing. ``now``: the time (ms) of
+    the clock, which is not before any result.
     """
     gap, removed_after = presence.open_gap(site), presence.removed_after(site)
     if gap is not None and gap.after <= removed_after:
         return []
-    left = SiteDecision(removed_after, site, Left(since))
+    uncertain = uncertain_since_removal(presence.gaps_of(site), now)
+    left = SiteDecision(removed_after, site, Left(since, uncertain))
     # The site may have joined and left again in a query that has not taken over.
     return [left] if gap is None else [SiteDecision(gap.after, site, Joined()), left]
 

@@ -15,6 +15,8 @@ import msgspec
 import pyarrow as pa
 
 from analytics.plan.fragments import StreamLocation
+from analytics_worker.merge import site_gaps
+from analytics_worker.merge.site_gaps import SiteGap, Span, removed_gap, reopened
 from mistbow.client.agent import AgentClient
 from mistbow.errors import ConflictError
 from mistbow.streams.events import event_rows, events_of
@@ -37,9 +39,11 @@ class Left(msgspec.Struct, frozen=True, tag="left", omit_defaults=True):
 
     ``named_after``: the results after this time (ms) name the site as missing; None: the results
     after the decision's time. A new source was always absent, but only later results name it.
+    ``uncertain``: as in ``SiteGap``.
     """
 
     named_after: int | None = None
+    uncertain: tuple[Span, ...] = ()
 
 
 class Joined(msgspec.Struct, frozen=True, tag="joined", omit_defaults=True):
@@ -52,8 +56,16 @@ class Joined(msgspec.Struct, frozen=True, tag="joined", omit_defaults=True):
     frontier: int | None = None
 
 
-class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
-    """A decision: after the decision's time, the site is no longer a source, hence not missing."""
+class Forgotten(msgspec.Struct, frozen=True, tag="forgotten", omit_defaults=True):
+    """A decision: after the decision's time, the site is no longer a source, hence not missing.
+
+    ``after``, ``uncertain``, ``named``: those of the gap of the removal (``SiteGap``). If ``after``
+    is None, the open gap of the site becomes this gap.
+    """
+
+    after: int | None = None
+    uncertain: tuple[Span, ...] = ()
+    named: tuple[Span, ...] = ()
 
 
 class LateSpan(msgspec.Struct, frozen=True):
@@ -87,35 +99,6 @@ class SiteDecision:
     decision: Decision
 
 
-@dataclass(frozen=True, slots=True)
-class SiteGap:
-    """The ticks t that are computed without a site: ``after < t <= until`` (ms).
-
-    ``until`` is None while the site is missing. ``named_after``: as in ``Left``. ``joined_at``: the
-    frontier (ms) of the site when it was decided that the site joins; None: it is not recorded.
-    ``is_removed``: whether the gap has ended because the site is no longer a source.
-    """
-
-    site: str
-    after: int
-    until: int | None
-    named_after: int | None = None
-    joined_at: int | None = None
-    is_removed: bool = False
-
-    def contains(self, tick: int) -> bool:
-        """Return whether a tick (ms) is computed without the site."""
-        return self.after < tick and (self.until is None or tick <= self.until)
-
-    def is_named(self, tick: int) -> bool:
-        """Return whether the result at a tick (ms) names the site as missing.
-
-        The correction after a new site has joined may begin at ``named_after``, so no earlier
-        result may name the site: the name would remain for ever.
-        """
-        return self.contains(tick) and (self.named_after is None or tick > self.named_after)
-
-
 @dataclass(slots=True)
 class Presence:
     """The gaps of all sites, according to the applied decisions."""
@@ -130,16 +113,29 @@ class Presence:
         for one in decisions:
             gap = self.open_gap(one.site)
             match one.decision:
-                case Left(named_after) if gap is None:
-                    self.gaps.append(SiteGap(one.site, one.ts, None, named_after))
+                case Left(named_after, uncertain) if gap is None:
+                    opened = SiteGap(one.site, one.ts, None, named_after, uncertain=uncertain)
+                    self.gaps.append(reopened(self.gaps_of(one.site), opened))
+                case Forgotten(int(after), uncertain, named):
+                    removed = removed_gap(one.site, after, one.ts, uncertain, named)
+                    self._replace(gap, removed)
                 case Joined() | Forgotten() as ended if gap is not None:
                     joined_at = ended.frontier if isinstance(ended, Joined) else None
-                    self.gaps[self.gaps.index(gap)] = replace(
-                        gap,
-                        until=max(one.ts, gap.after),
-                        joined_at=joined_at,
-                        is_removed=isinstance(ended, Forgotten),
+                    is_removed, until = isinstance(ended, Forgotten), max(one.ts, gap.after)
+                    ended_gap = replace(
+                        gap, until=until, joined_at=joined_at, is_removed=is_removed
                     )
+                    self._replace(gap, ended_gap)
+
+    def _replace(self, gap: SiteGap | None, by: SiteGap) -> None:
+        if gap is None:
+            self.gaps.append(by)
+        else:
+            self.gaps[self.gaps.index(gap)] = by
+
+    def gaps_of(self, site: str) -> list[SiteGap]:
+        """Return the gaps of a site, in the order of decisions."""
+        return [gap for gap in self.gaps if gap.site == site]
 
     def open_gap(self, site: str) -> SiteGap | None:
         """Return the open gap of a site that has left and not joined again; None: the site has no
@@ -183,11 +179,11 @@ class Presence:
 
     def missing(self, tick: int) -> tuple[str, ...]:
         """Return the names of the sites that are missing at a tick (ms), sorted."""
-        return tuple(sorted({gap.site for gap in self.gaps if gap.contains(tick)}))
+        return site_gaps.missing(self.gaps, tick)
 
     def named(self, tick: int) -> tuple[str, ...]:
         """Return the names of the sites that the result at a tick (ms) names as missing, sorted."""
-        return tuple(sorted({gap.site for gap in self.gaps if gap.is_named(tick)}))
+        return site_gaps.named(self.gaps, tick)
 
     def next_change(self, tick: int) -> int | None:
         """Return the first time (ms) at which a gap that contains ``tick`` ends; None if no end is
