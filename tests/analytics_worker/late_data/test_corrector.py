@@ -9,6 +9,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from msgspec import to_builtins
 from pyspark.sql import SparkSession
 
 from analytics.plan.expressions import Measure, Source
@@ -19,6 +20,7 @@ from analytics_worker.late_data import corrector as corrector_module
 from analytics_worker.late_data import late_panes
 from analytics_worker.late_data.corrector import Corrector
 from analytics_worker.merge.decisions import Late, LateSpan, Left, SiteDecision, row_of
+from analytics_worker.merge.site_gaps import SiteGap
 from analytics_worker.spark.library import SparkLibrary
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
@@ -113,13 +115,13 @@ def test_step_that_may_not_compute_reports_which_corrections_are_due() -> None:
 
 
 def test_step_that_may_not_compute_stores_the_position_if_no_correction_is_due() -> None:
-    agent = SilentAgent(SiteDecision(1000, "x", Left()))
+    agent = SilentAgent(SiteDecision(1000, "n1", Left()))
     agent.answers.set()
     corrector = correcting_merge(agent)
     assert not corrector.step(5000, may_compute=False)
     assert agent.stores.is_set()
     assert corrector.corrected_until == 5000
-    assert corrector.missing_sites == {"x": 1000}
+    assert corrector.missing_sites == {"n1": 1000}
 
 
 def test_step_stores_a_checkpoint_of_the_decisions_after_the_position(
@@ -132,9 +134,7 @@ def test_step_stores_a_checkpoint_of_the_decisions_after_the_position(
     corrector.step(5000)
     [position, checkpoint] = agent.advanced
     assert position == ("results/silent", 1, {"decided": 1})
-    gap = {"site": "x", "after": 1000, "until": None}
-    gap |= {"named_after": None, "joined_at": None, "is_removed": False}
-    expected = {"checkpoint": {"next": 1, "gaps": (gap,)}}
+    expected = {"checkpoint": {"next": 1, "gaps": (to_builtins(SiteGap("x", 1000, None)),)}}
     assert checkpoint == ("decisions/silent", 2, expected)
 
 

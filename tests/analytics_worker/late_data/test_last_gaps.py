@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from analytics.plan.expressions import Measure, Source
 from analytics.plan.fragments import Merge, StreamLocation
 from analytics.plan.nodes import Insight, Pane, Plan, Window
-from analytics_worker.late_data.last_gaps import LastGaps
 from analytics_worker.late_data.late_panes import LatePaneScanner
 from analytics_worker.late_data.recomputation import RecomputableTicks, Recomputation
 from analytics_worker.late_data.silent_sites import SilentSites
 from analytics_worker.late_data.tick_spans import TickSpan, split_after
-from analytics_worker.merge.decisions import Joined, Left, Presence, SiteDecision, SiteGap, row_of
+from analytics_worker.merge.decisions import Joined, Left, Presence, SiteDecision, row_of
+from analytics_worker.merge.site_gaps import LastGaps, SiteGap
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.streams.schemas import EVENTS, RAW
@@ -92,7 +92,7 @@ def test_correction_of_ticks_on_both_sides_of_the_first_named_result_is_split() 
 
 @given(
     left=st.one_of(
-        st.tuples(st.just(0), st.integers(0, 50_000)),
+        st.tuples(st.just(0), st.none() | st.integers(0, 50_000)),
         st.tuples(st.integers(1, 50_000), st.none() | st.integers(0, 50_000)),
     ),
     joined_at=st.integers(50_000, 60_000),
@@ -102,6 +102,8 @@ def test_correction_of_ticks_on_both_sides_of_the_first_named_result_is_split() 
 @example(left=(0, 35_000), joined_at=60_000, first_point=12_000)
 @example(left=(0, 35_000), joined_at=60_000, first_point=35_000)
 @example(left=(0, 35_000), joined_at=60_000, first_point=48_000)
+@example(left=(0, None), joined_at=60_000, first_point=None)
+@example(left=(0, None), joined_at=60_000, first_point=48_000)
 @example(left=(20_000, 35_000), joined_at=60_000, first_point=48_000)
 @settings(deadline=None)
 def test_correction_after_a_site_has_joined_includes_each_tick_that_names_the_site(

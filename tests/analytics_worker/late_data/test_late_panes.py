@@ -149,7 +149,7 @@ def test_gap_of_a_new_site_is_corrected_although_its_first_points_have_expired(
     agent: AgentClient, points: tuple[int, ...], first: int
 ) -> None:
     decisions = Decisions(agent)
-    decisions.add(0, "n1", Left())
+    decisions.add(0, "n1", Left(named_after=30_000))
     decisions.add(40_000, "n1", Joined())
     client = decisions.agent = ExpiredSiteClient(agent.url)
     client.points = points
@@ -159,12 +159,23 @@ def test_gap_of_a_new_site_is_corrected_although_its_first_points_have_expired(
     client.close()
 
 
+def test_gap_of_a_first_source_without_points_begins_at_the_first_result(
+    agent: AgentClient,
+) -> None:
+    decisions = Decisions(agent)
+    decisions.add(0, "n1", Left())
+    decisions.add(40_000, "n1", Joined())
+    found = decisions.finder().scan(40_000)
+    assert found is not None
+    assert found[0] == {"i": [TickSpan(5000, 40_000)]}
+
+
 def test_join_of_a_site_that_was_removed_stops_no_correction(agent: AgentClient) -> None:
     decisions = Decisions(agent)
-    decisions.add(0, "removed", Left())
+    decisions.add(0, "removed", Left(named_after=20_000))
     decisions.add(40_000, "removed", Joined())
     finder = decisions.finder()
-    assert finder.scan(50_000) == ({}, finder.head)
+    assert finder.scan(50_000) == ({"i": [TickSpan(25_000, 40_000)]}, finder.head)
 
 
 def test_gap_of_a_forgotten_site_ends_uncorrected(agent: AgentClient) -> None:

@@ -12,7 +12,10 @@ from pyspark.sql import SparkSession
 
 from analytics.plan.fragments import Merge, StreamLocation
 from analytics.plan.nodes import Plan
+from analytics_worker.evaluate.insight_values import INSIGHT_VALUES
+from analytics_worker.evaluate.results import as_results
 from analytics_worker.late_data.corrector import Corrector
+from analytics_worker.late_data.stored_results import with_missing_sites
 from analytics_worker.merge.decisions import (
     Decision,
     Forgotten,
@@ -250,7 +253,8 @@ def test_join_of_a_new_site_is_corrected_from_its_first_point_once_it_answers(
     decisions = StreamLocation("n1", "decisions/new-site.joins")
     agent.create_stream(decisions.stream, EVENTS)
     decisions_epoch = agent.claim(decisions.stream).epoch
-    for decision in (SiteDecision(0, "n1", Left()), SiteDecision(ticks[4], "n1", Joined())):
+    left = SiteDecision(0, "n1", Left(named_after=ticks[3]))
+    for decision in (left, SiteDecision(ticks[4], "n1", Joined())):
         agent.append(decisions.stream, row_of(decision), epoch=decisions_epoch)
     store(agent, target, epoch, *(("i", tick, 7.0) for tick in ticks))
     client = NewSiteClient(agent.url)
@@ -325,6 +329,35 @@ def test_result_with_points_of_a_removed_site_is_not_corrected(
     rows = current_results(agent.read(target).table).to_pylist()
     assert {(row["ts"], row["value"], row["missing"]) for row in rows} == {
         (tick, *((2.0, "far") if tick == ticks[4] else (7.0, None))) for tick in ticks
+    }
+    assert not corrector.step(EVER)
+    client.close()
+
+
+def test_uncertain_result_is_corrected_only_if_it_names_the_removed_site(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    first = system_clock() // 1000 * 1000 - 30_000
+    ticks = range(first, first + 7000, 1000)
+    late = ticks[1], ticks[3], ticks[5]
+    merge = merge_of_two_sites(agent, target, "uncertain", ticks, late, left_at=ticks[6])
+    decisions = merge.decisions.stream
+    removed = Forgotten(after=ticks[6], uncertain=((ticks[2], ticks[6]),))
+    row = row_of(SiteDecision(ticks[6] + 500, "far", removed))
+    agent.append(decisions, row, epoch=agent.claim(decisions).epoch)
+    missing = {tick: ["far"] if tick in ticks[3:5] else [] for tick in ticks}
+    for tick in ticks:
+        values = [{"insight": "i", "key": "{}", "ts": tick, "value": 7.0}]
+        rows = as_results(pa.Table.from_pylist(values, INSIGHT_VALUES))
+        agent.append(target, with_missing_sites(rows, missing[tick]), epoch=epoch)
+    client = CutClient(agent.url)
+    corrector = Corrector(SparkLibrary(spark, client.url), client)
+    corrector.begin(msgspec.structs.replace(merge, sources=merge.sources[:1]), epoch)
+    assert corrector.step(EVER)
+    results = current_results(agent.read(target).table).to_pylist()
+    # The ticks between the late ones are computed together with these.
+    assert {row["ts"]: (row["value"], row["missing"]) for row in results} == {
+        tick: (2.0, "far") if tick in ticks[3:5] else (7.0, None) for tick in ticks
     }
     assert not corrector.step(EVER)
     client.close()

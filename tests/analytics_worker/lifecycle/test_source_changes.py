@@ -14,11 +14,15 @@ from analytics.plan.fragments import Merge, StreamLocation
 from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics_worker.late_data import late_panes
 from analytics_worker.late_data.last_gaps import read_last_gaps
+from analytics_worker.late_data.late_panes import LatePaneScanner
+from analytics_worker.late_data.tick_spans import TickSpan
 from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.merge.decisions import (
     Forgotten,
     Joined,
+    Late,
+    LateSpan,
     Left,
     SiteDecision,
     read_presence,
@@ -29,6 +33,7 @@ from analytics_worker.streaming_library import MergeStart, QueryFailure, Streami
 from mistbow.client.agent import AgentClient
 from mistbow.errors import UnavailableError
 from mistbow.streams.schemas import EVENTS, PANES
+from tests.analytics_worker.late_data.corrections import store
 from tests.analytics_worker.lifecycle.runner_scene import FakeLibrary, FakeQuery
 from tests.support.conditions import eventually
 
@@ -134,6 +139,12 @@ def merge_of(group: str, *sites: str) -> Merge:
     )
 
 
+def since_the_beginning(merge: Merge) -> Merge:
+    """Return a merge whose insight has results since the beginning."""
+    insight = replace(merge.plan.insights[0], since=0)
+    return replace(merge, plan=replace(merge.plan, insights=(insight,)))
+
+
 def gaps_of(agent: AgentClient, merge: Merge) -> list[tuple[int, int | None]]:
     """Return (begin, end) of the gaps of a merge's sites, in ms."""
     return [(gap.after, gap.until) for gap in read_presence(agent, merge.decisions).gaps]
@@ -207,7 +218,7 @@ def test_removal_of_a_site_is_recorded_once_although_an_append_fails(agent: Agen
         merge.runner.accept(one)
         merge.take_over(2, 102_000)
         assert not client.failures, "one append has failed"
-        assert gaps_of(agent, one) == [(95_000, 95_000), (95_000, 101_000)]
+        assert gaps_of(agent, one) == [(95_000, 101_000), (95_000, 101_000)]
     client.close()
 
 
@@ -270,6 +281,83 @@ def test_results_in_the_gap_of_a_site_that_is_removed_while_it_joins_lack_the_si
         assert [gaps.absent(tick) for tick in (50_000, 50_001)] == [set(), {"b"}]
 
 
+def test_gap_that_was_not_corrected_before_a_removal_is_corrected_once_the_site_is_back(
+    agent: AgentClient,
+) -> None:
+    both, one = (since_the_beginning(merge_of("waiting", *sites)) for sites in ("ab", "a"))
+    with running(agent, both) as merge:
+        merge.take_over(1, 100_000)
+        # The gap is not corrected yet, since earlier panes are not due.
+        late = Late((LateSpan("p", 90_000, 90_000, due=2**60),))
+        merge.decide(SiteDecision(90_000, "a", late))
+        merge.decide(SiteDecision(70_000, "b", Left()), SiteDecision(80_000, "b", Joined()))
+        merge.runner.accept(one)
+        merge.take_over(2, 102_000)
+        gaps = read_last_gaps(agent, one)
+        # A corrected result would lose the points of the site.
+        assert [gaps.removed(tick) for tick in (70_000, 75_000, 101_001)] == [{"b"}, {"b"}, set()]
+        merge.runner.accept(both)
+        merge.has_queries(3)
+        position = agent.info(both.decisions.stream).head
+        gaps = read_last_gaps(agent, both)
+        assert [gaps.absent(tick) for tick in (75_000, 101_000, 101_001)] == [set(), set(), {"b"}]
+        merge.decide(SiteDecision(110_000, "b", Joined()))
+        found = LatePaneScanner(agent, both, position).scan(120_000)
+        assert found is not None
+        assert found[0] == {"i": [TickSpan(71_000, 80_000), TickSpan(102_000, 110_000)]}
+
+
+def test_missing_site_that_was_removed_and_is_back_is_named_where_it_was_a_source(
+    agent: AgentClient,
+) -> None:
+    both, one = merge_of("back", "a", "b"), merge_of("back", "a")
+    with running(agent, both) as merge:
+        merge.take_over(1, 100_000)
+        merge.decide(SiteDecision(95_000, "b", Left()))
+        merge.runner.accept(one)
+        merge.take_over(2, 110_000)
+        merge.runner.accept(both)
+        merge.has_queries(3)
+        gaps = read_last_gaps(agent, both)
+        ticks = (95_000, 95_001, 101_000, 101_001, 110_000, 110_001)
+        names = [set(), {"b"}, {"b"}, set(), set(), {"b"}]
+        assert [gaps.named(tick) for tick in ticks] == names
+        assert [gaps.absent(tick) for tick in ticks] == [set(), *[{"b"}] * 5]
+
+
+def test_results_do_not_name_a_site_that_only_a_candidate_reads(agent: AgentClient) -> None:
+    one, both = merge_of("unread", "a"), merge_of("unread", "a", "b")
+    with running(agent, one) as merge:
+        merge.take_over(1, 100_000)
+        merge.runner.accept(both)
+        merge.has_queries(2)
+        assert gaps_of(agent, one) == [(0, None)]
+        assert not read_last_gaps(agent, one).named(100_500)
+        assert read_last_gaps(agent, both).named(100_500) == {"b"}
+
+
+def test_results_that_the_former_query_writes_until_it_stops_include_a_removed_site(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, one = merge_of("stops", "a", "b"), merge_of("stops", "a")
+    stop = FakeQuery.stop
+
+    def late_stop(query: FakeQuery) -> None:
+        target = query.fragment.target.stream
+        store(agent, target, agent.info(target).epoch, ("i", 103_000, 1.0))
+        stop(query)
+
+    with running(agent, both) as merge:
+        merge.take_over(1, 100_000)
+        monkeypatch.setattr(FakeQuery, "stop", late_stop)
+        merge.runner.accept(one)
+        merge.take_over(2, 102_000)
+        monkeypatch.undo()
+        gaps = read_last_gaps(agent, one)
+        ticks = (101_000, 101_001, 103_000, 103_001)
+        assert [gaps.removed(tick) for tick in ticks] == [{"b"}, {"b"}, {"b"}, set()]
+
+
 def test_gap_of_a_new_site_begins_at_its_removal_although_a_query_did_not_take_over(
     agent: AgentClient,
 ) -> None:
@@ -322,13 +410,17 @@ def test_results_lack_a_site_since_its_removal_although_it_left_a_query_that_did
         if has_joined_again:
             merge.decide(SiteDecision(105_000, "b", Joined()))
         former.failure = QueryFailure("the query has ended")
+        target = one.target.stream
+        store(agent, target, agent.info(target).epoch, ("i", 104_500, 1.0))
         merge.runner.accept(one)
         merge.take_over(4, 106_000)
         presence = read_presence(agent, one.decisions)
         assert presence.open_gaps() == []
         assert presence.removed_after("b") == 101_000
         gaps = read_last_gaps(agent, one)
-        assert [gaps.removed(tick) for tick in (101_000, 103_500)] == [{"b"}, set()]
+        # The new query may have written the results at which the site was present.
+        ticks = (101_000, 102_500, 103_500, 104_500)
+        assert [gaps.removed(tick) for tick in ticks] == [{"b"}, set(), {"b"}, set()]
         merge.runner.accept(both)
         merge.has_queries(5)
         assert gaps_of(agent, both)[-1] == (101_000, None)

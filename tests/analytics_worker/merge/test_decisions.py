@@ -21,13 +21,13 @@ from analytics_worker.merge.decisions import (
     Left,
     Presence,
     SiteDecision,
-    SiteGap,
     _CachedPresence,
     checkpoint_of,
     from_rows,
     read_presence,
     row_of,
 )
+from analytics_worker.merge.site_gaps import SiteGap
 from mistbow.client.agent import AgentClient
 from mistbow.streams.schemas import EVENTS
 
@@ -84,6 +84,7 @@ def test_decisions_go_to_rows_and_back() -> None:
         SiteDecision(2, "a", Joined()),
         SiteDecision(2, "a", Joined(frontier=1)),
         SiteDecision(2, "a", Forgotten()),
+        SiteDecision(2, "a", Forgotten(1, ((0, 1), (2, 2**62)), ((1, 2),))),
         SiteDecision(3, "b", Late((LateSpan("p", 1000, 2000, 5000),))),
     ]
     assert list(from_rows(pa.Table.from_batches([row_of(one) for one in decided]))) == decided
@@ -105,7 +106,12 @@ _DECISIONS = st.lists(
         SiteDecision,
         st.integers(1, 50),
         st.sampled_from("ab"),
-        st.sampled_from([Left(), Left(), Left(7), Joined(), Joined(5), Joined(), Forgotten()]),
+        st.sampled_from(
+            [
+                *(Left(), Left(), Left(7), Left(7, ((2, 9),)), Joined(), Joined(5), Joined()),
+                *(Forgotten(), Forgotten(4, ((1, 3), (8, 2**62)), ((4, 6),))),
+            ]
+        ),
     ),
     max_size=40,
 )
@@ -134,7 +140,10 @@ def test_pruned_presence_equals_the_presence_for_later_ticks(
 
 
 def test_checkpoint_goes_to_json_and_back() -> None:
-    gaps = SiteGap("a", 1, None, 2, 3), SiteGap("b", 1, 5, is_removed=True)
+    gaps = (
+        SiteGap("a", 1, None, 2, 3),
+        SiteGap("b", 1, 5, is_removed=True, uncertain=((0, 1), (7, 2**62))),
+    )
     checkpoint = Checkpoint(7, gaps)
     attributes = msgspec.json.decode(msgspec.json.encode({CHECKPOINT: checkpoint}))
     assert checkpoint_of(attributes) == checkpoint

@@ -16,11 +16,10 @@ from analytics.plan.ticks import DAY_MS, Ticks, TimeOfDay
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.semantics import check
 from analytics_worker.evaluate.composition import compose
-from analytics_worker.late_data.last_gaps import LastGaps
 from analytics_worker.late_data.stateful_insights import StatefulInsights
 from analytics_worker.late_data.tick_spans import TickSpan
 from analytics_worker.late_data.unanswered_ticks import UnansweredTicks
-from analytics_worker.merge.decisions import SiteGap
+from analytics_worker.merge.site_gaps import LastGaps, SiteGap
 from analytics_worker.operators.accumulators import RunningCount
 from analytics_worker.stateful import state_stream
 from analytics_worker.stateful.accumulators import accumulators_of
@@ -295,7 +294,7 @@ def test_frequent_insight_is_corrected_apart_from_a_daily_one(
 def test_states_are_corrected_only_after_a_removed_site_had_left(scene: StateScene) -> None:
     scene.run([(at, "a", 1.0) for at in range(1, 7)])
     scene.arrive([(2, "a", 5.0), (5, "a", 5.0)])
-    gap = SiteGap("removed", scene.tick_at(3), scene.tick_at(4))
+    gap = SiteGap("removed", scene.tick_at(3), scene.tick_at(4), is_removed=True)
     insights = stateful_insights(scene.agent, scene.plan, scene.access, gap)
     late = {scene.metric: [TickSpan(scene.tick_at(2), scene.tick_at(5))]}
     assert insights.correct_states(late, scene.tick_at(6), UnansweredTicks(may_wait=False)) == {
