@@ -52,15 +52,15 @@ class Result:
 
     ``included``, ``named``: the sites with points in it, and the sites that it names as missing.
     ``certain``, ``possible``: the sources of the query that wrote the first revision, if they are
-    certain, and the sources of all queries that may have written it. ``is_skipped``: whether a
-    correction has omitted it, since it includes points of a removed site.
+    certain, and the sources of all queries that may have written it. ``skipped``: the sources
+    that it lacked when a correction omitted it, since it may include points of a removed site.
     """
 
     included: frozenset[str]
     named: frozenset[str]
     certain: frozenset[str]
     possible: frozenset[str]
-    is_skipped: bool = False
+    skipped: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -171,7 +171,7 @@ class ModelCorrector:
         if (sites := gaps.uncertain(tick)) and sites <= result.named:
             gaps = gaps.lacking(sites, tick)
         if gaps.removed(tick):
-            result.is_skipped = True
+            result.skipped |= self.sources - result.included
             return True
         sites = self.sources - gaps.absent(tick)
         if sites & silent:
@@ -211,9 +211,10 @@ class SourceChangesModel(RuleBasedStateMachine):
         """Let all sites join, and correct everything: no source may be missing then."""
         if self.candidate is not None:
             self.withdraw(is_begun=False)
-        if self.active is None:
-            self.start(frozenset(SITES), is_elsewhere=True)
-            self.take_over([])
+        if self.active is not None:
+            self.write_results(3, lag=0, first="active")
+        self.start(frozenset(SITES), is_elsewhere=self.active is None)
+        self.take_over([])
         self.end_handover()
         assert self.active is not None
         self.write_results(3, lag=0, first="active")
@@ -221,9 +222,8 @@ class SourceChangesModel(RuleBasedStateMachine):
             self.join(site, 0)
         self.correct_gaps(len(self.streams.rows), frozenset(), None)
         for tick, result in self.streams.results.items():
-            if not result.is_skipped:
-                lacking = (self.active.sources & result.certain) - result.included
-                assert not lacking, (tick, "is not corrected", self.presence.gaps)
+            lacking = (self.active.sources & result.certain) - result.included - result.skipped
+            assert not lacking, (tick, "is not corrected", self.presence.gaps)
         decisions._presences.pop((self.streams.url, self.fragment.decisions), None)
 
     def new_changes(self) -> SourceChanges:
@@ -274,14 +274,14 @@ class SourceChangesModel(RuleBasedStateMachine):
                 result.certain &= sources
                 result.possible |= sources
 
-    @rule(site=st.sampled_from("abc"))
+    @rule(site=st.sampled_from(SITES))
     def leave(self, site: str) -> None:
         query = self.deciding
         is_present = self.presence.open_gap(site) is None
         if query is not None and site in query.sources and is_present:
             self.decide(self.tick, site, Left())
 
-    @rule(site=st.sampled_from("abc"), ahead=st.integers(0, 2))
+    @rule(site=st.sampled_from(SITES), ahead=st.integers(0, 2))
     def join(self, site: str, ahead: int) -> None:
         query = self.deciding
         is_present = self.presence.open_gap(site) is None
@@ -300,12 +300,21 @@ class SourceChangesModel(RuleBasedStateMachine):
             self.restart_corrector()
 
     @precondition(lambda self: self.active is not None and self.frontier > 0)
-    @rule(late=st.data(), silent=_SUBSETS)
-    def correct_late_pane(self, late: st.DataObject, silent: Set[str]) -> None:
-        tick = late.draw(st.integers(1, self.frontier))
-        if not self.corrector.correct(tick, silent):
-            self.corrector.waiting.add(tick)
-            self.corrector.waits_at = min(self.corrector.waits_at, self.corrector.next)
+    @rule(silent=_SUBSETS)
+    def correct_late_panes(self, silent: Set[str]) -> None:
+        """Correct all ticks after late panes of the site that is always present."""
+        for tick in range(1, self.frontier + 1):
+            if not self.corrector.correct(tick, silent):
+                self.corrector.waiting.add(tick)
+                self.corrector.waits_at = min(self.corrector.waits_at, self.corrector.next)
+
+    @precondition(lambda self: self.active is not None and self.candidate is None)
+    @rule(sites=_SUBSETS, is_elsewhere=st.booleans())
+    def change_sources(self, sites: Set[str], is_elsewhere: bool) -> None:
+        """Let a query with other sources take over without any interruption."""
+        self.start(sites, is_elsewhere)
+        self.take_over([])
+        self.end_handover()
 
     def restart_corrector(self) -> None:
         """Let another process read the stored position and the decisions after the checkpoint."""
