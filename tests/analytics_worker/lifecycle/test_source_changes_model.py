@@ -499,3 +499,21 @@ def test_removal_of_a_site_that_joins_and_leaves_meanwhile_loses_no_name() -> No
         model.corrector.correct(tick, frozenset())
     model.results_name_the_sources_that_they_lack()
     model.teardown()
+
+
+def test_results_of_a_query_that_did_not_take_over_lose_no_points() -> None:
+    model = SourceChangesModel()
+    model.write_results(2, lag=0, first="active")
+    model.start(frozenset("bc"), is_elsewhere=True)
+    model.claim()
+    model.write_results(1, lag=0, first="candidate")
+    model.join("c", 0)
+    model.write_results(2, lag=0, first="candidate")
+    model.crash()
+    model.start(frozenset("b"), is_elsewhere=True)
+    model.take_over([])
+    model.end_handover()
+    model.write_results(1, lag=0, first="active")
+    model.correct_late_panes(frozenset())
+    assert model.streams.results[5].included == {"a", "b", "c"}
+    model.teardown()
