@@ -1,4 +1,4 @@
-"""The wire models of the health of a domain: its problems and its numbers of sites and others."""
+"""The wire models of the health of a domain: its problems and its counts."""
 
 from typing import Literal
 

@@ -202,7 +202,7 @@ class DeploymentMove(BaseModel):
     """The move of a deployment to a larger ``domain``, since ``since`` (ms), for a ``reason``.
 
     ``refusal``: why the enabler of this domain has refused the deployment at ``refused_at`` (ms);
-    None: it has not.
+    None: no refusal.
     """
 
     domain: str
@@ -307,7 +307,7 @@ class Result(BaseModel):
     def notes(self) -> str:
         """Remarks on the value: missing sites, and bounds that follow from too few points.
 
-        Empty if there is nothing.
+        Empty without remarks.
         """
         few = f"bounds of {self.few_points} points" if self.few_points is not None else ""
         missing = f"without {', '.join(self.missing)}" if self.missing else ""

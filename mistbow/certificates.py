@@ -27,7 +27,7 @@ _EXPIRY = Gauge(
 class CertificateWatch:
     """Observes when the certificates in files expire; reads a file again when it has changed.
 
-    While a new file is invalid, the service uses the former one, and its expiry still counts here.
+    While a new file is invalid, the service uses the former one, whose expiry counts here too.
     ``certificate``: the certificate of the service; None: it has none. ``authorities``: the files
     of trusted authorities. ``key``: the file with the key of the certificate; None: not observed.
     """

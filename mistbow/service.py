@@ -63,14 +63,14 @@ log = get_logger(__name__)
 _MAX_CHALLENGE_BYTES = 4096
 _CERTIFICATE_CHECK_S = 60.0
 _STARTUP_FAILED = 3
-"""The exit status with which uvicorn ends, too."""
+"""The exit status of a failed start, also in uvicorn."""
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _CHALLENGE = msgspec.json.Decoder(Challenge)
 _SIGNED_CHALLENGE = msgspec.json.Decoder(SignedChallenge)
 
 ReadMessages = Callable[[], Awaitable[list[str]]]
-"""A function that returns messages for operators, which ``/readyz`` shows; empty: no messages."""
+"""A function that returns messages for operators, which ``/readyz`` shows."""
 
 
 async def _no_warnings() -> list[str]:
@@ -175,7 +175,7 @@ def _with_expiries(warnings: ReadMessages, settings: ServiceSettings) -> ReadMes
 
 
 def _sessions(settings: ServiceSettings, own: OwnAddresses) -> ServiceSessions:
-    """Return the sessions of a service: with an identity, only its token admits the service key."""
+    """Return the sessions; a service with an identity, but without a token, has no service key."""
     needs_identity = settings.identity is not None and settings.shared_token is None
     key = None if needs_identity else ServiceKey(settings.shared_token or "")
     return ServiceSessions(key, own, identity=settings.identity)

@@ -26,9 +26,10 @@ class AccessRule:
     """The scope that a route requires of tokens.
 
     ``by_entity``: whether the route itself compares the entities in a request with the token's
-    entity prefix. ``for_peers``: whether the route admits agents of other sites too, and itself
-    compares the site of the data with theirs (``Caller.check_site``), if they may not read all.
-    ``admits``: a further check of the caller by the request, also before the request is forwarded.
+    entity prefix. ``for_peers``: whether the route also admits agents of other sites. If such an
+    agent may not read all data, the route itself compares the site of the data with the site of the
+    agent (``Caller.check_site``). ``admits``: a further check of the caller by the request, also
+    before the request is forwarded.
     """
 
     scope: Scope

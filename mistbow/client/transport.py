@@ -37,12 +37,12 @@ JSON_HEADERS = {"Content-Type": "application/json"}
 _ANSWER_S = 30.0
 _CONNECT_S = 3.0
 _PROOF_S = 3.0
-"""The time (s) of a service for the proof of its identity before a first request."""
+"""The time (s) in which a service proves its identity before a first request."""
 
 _TIMEOUT = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S)
 _RETRIED_STATUSES = (429, 503)
 _TIMEOUTS = (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout)
-"""The causes of failures after which a call is not sent again: it would take as long again.
+"""The causes of failures after which a call is not repeated, since it would take as long again.
 
 A connection that is not established in time is attempted again.
 """

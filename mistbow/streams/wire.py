@@ -268,7 +268,7 @@ def checked(rows: _Rows) -> _Rows:
 
 
 _MALFORMED = (pa.ArrowException, struct.error, KeyError, TypeError, ValueError, OSError)
-"""The errors of a stream that is not that of a service."""
+"""The errors of a malformed stream."""
 
 _PREFIX = struct.Struct("<Ii")
 _MAX_MESSAGE_BYTES = 256 * 2**20
