@@ -64,8 +64,8 @@ def find_metrics(
     """Return a page of the metrics that satisfy a filter, without their labels.
 
     ``site_of``: node -> site. ``cursor``: ``next`` of the page before; None: the first page.
-    ``attributes``: metric -> the names and values of its attributes, in small letters. Raises
-    ``InvalidRequestError`` if the cursor is not the next of a page.
+    ``attributes``: metric -> the names and values of its attributes, in lower case. Raises
+    ``InvalidRequestError`` if the cursor is not the cursor of a page.
     """
     last = None if cursor is None else _decode_cursor(cursor)
     found: dict[str, _Found] = {}

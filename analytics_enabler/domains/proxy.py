@@ -249,7 +249,7 @@ class DomainProxy:
     async def _find_owner(self, deployment_id: str) -> tuple[KnownEnabler | None, list[str]]:
         """Return (the enabler of another domain that has a deployment, the silent domains).
 
-        All domains are asked at once, so that those that do not answer cost little time together.
+        All domains are asked at the same time, so all silent domains cost only one timeout.
         """
         domains = self.directory.other_domains()
         enablers = [self.directory.active(domain) for domain in domains]

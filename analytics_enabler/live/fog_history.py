@@ -188,8 +188,8 @@ def changed_rows(
 def _without_figures_of(
     former: Mapping[str, dict[str, Any]], present: Mapping[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return the present entries, but the former version of each entry that differs by figures
-    only, because the stream has that version.
+    """Return the present entries. If only the figures of an entry have changed, return its former
+    version, because the stream has that version.
     """
     return {
         key: former[key] if _has_same_structure(key, former.get(key), entry) else entry

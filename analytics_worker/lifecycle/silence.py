@@ -252,7 +252,7 @@ def _any(condition: Expression, rows: Sequence[pa.RecordBatch]) -> bool:
 
 
 def _seen(condition: Expression, rows: Sequence[pa.RecordBatch]) -> str:
-    """Return the values that the points have where a condition compares something else."""
+    """Return the values that the points have instead of those in a condition."""
     name = _compared_attribute(condition)
     if name is not None:
         # Not a set: in Python, the number 1 and true are equal.

@@ -128,7 +128,7 @@ class SourceChanges:
                 self._append(merge, *decided)
 
     def _append(self, merge: Merge, *decided: tuple[int, str, Left | Forgotten]) -> None:
-        """Append decisions at once: a site that leaves here never stays away."""
+        """Append decisions at once, so that none is stored without the others."""
         location = merge.decisions
         epoch = self._target.leases.claim(merge)[location.stream]
         rows = pa.Table.from_batches([row_of(SiteDecision(*each)) for each in decided])

@@ -30,7 +30,7 @@ class JsonCollector:
     def collect(self, now_ms: int) -> list[Point]:
         """Read the source, and return its valid points.
 
-        Raises ``SourceError`` if the source is unavailable, or returns no valid point but others.
+        Raises ``SourceError`` if the source is unavailable, or returns only invalid points.
         """
         content = read_source(self._source, self.name)
         try:

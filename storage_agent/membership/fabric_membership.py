@@ -181,8 +181,8 @@ class FabricMembership:
     def may_witness_losses(self, site: str) -> bool:
         """Return whether replicas at another site may show that this site has lost rows.
 
-        An agent compares them before it reads the facts of other sites. Then only the credential
-        decides that the agent of the other site has proven.
+        An agent compares replicas before it reads the facts of other sites. Until then, the proven
+        credential of the other site's agent decides.
         """
         if self.may_state(site, self.site):
             return True
@@ -215,7 +215,7 @@ class FabricMembership:
     def remove_worker(self, name: str, instance: str = "") -> None:
         """Remove a worker, and remove the fact about the worker.
 
-        ``instance``: another instance of the worker is not removed; empty: any instance is removed.
+        ``instance``: only this instance of the worker is removed; empty: any instance is removed.
         """
         key = facts.worker_key(name)
         is_expired = not instance and self._proofs.is_expired(self._credential(key))

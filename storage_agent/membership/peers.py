@@ -66,7 +66,7 @@ class Peers:
         self._round = 0
         self._linked: frozenset[str] = frozenset()
         self._contacted: dict[str, Peer] = {}
-        """Address -> the peer to which a heartbeat is sent there in this round."""
+        """Address -> the peer to which this round sends a heartbeat."""
         self._selected_from = 0
         """The number of peers at the last selection of links."""
         self._is_full = False
@@ -100,7 +100,7 @@ class Peers:
         return self._heartbeat(peer, self._seen_in(heartbeat), wants_all=heartbeat.wants_all)
 
     def _heartbeat(self, peer: Peer | None, since: int, *, wants_all: bool) -> Heartbeat:
-        """Return a heartbeat with the reports after ``since``, for a peer or for anybody.
+        """Return a heartbeat with the reports after ``since``, for a peer or any receiver.
 
         ``wants_all``: whether the receiver needs all of these reports.
         """

@@ -242,7 +242,7 @@ def _first_chunk(
 
 
 def _rows_of_chunk(rows: pa.RecordBatch) -> int:
-    """Return the number of such rows that take as many bytes as a chunk may have."""
+    """Return how many rows of this size a chunk may have."""
     return int(rows.num_rows * MAX_CHUNK_BYTES // max(1, rows.nbytes))
 
 

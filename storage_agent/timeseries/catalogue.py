@@ -38,8 +38,8 @@ class _SharedSelection:
     """The last selection of all series, which concurrent reads share while it is in use.
 
     A copy of the index takes tens of milliseconds for a million series, and blocks the event loop.
-    ``changes``: the number of the index's changes before. ``expired_before``: the latest values
-    that arrived before this time (ms) are left out.
+    ``changes``: the number of changes of the index before the selection. ``expired_before``: the
+    latest values that arrived before this time (ms) are left out.
     """
 
     selection: ref[SeriesSelection]
@@ -47,7 +47,7 @@ class _SharedSelection:
     expired_before: int
 
     def of(self, changes: int, expired_before: int) -> SeriesSelection | None:
-        """Return the selection, without latest values that have expired since; None: it changed."""
+        """Return the selection without expired latest values; None: the index has changed."""
         selection = self.selection()
         if selection is None or changes != self.changes or expired_before < self.expired_before:
             return None

@@ -33,13 +33,13 @@ _MOVE_S = 60.0
 """The cost of a migration of a task, as a duration (s) of the objective of its job."""
 
 MIN_GAIN_MS = 5.0
-"""The least difference of critical paths (ms) that counts for running tasks.
+"""The minimum difference of critical paths (ms) that counts for running tasks.
 
-Smaller ones are about the noise of the measured latencies.
+Smaller differences are about as large as the noise of the measured latencies.
 """
 
 _MAX_ROUNDS = 3
-"""The maximum number of rounds in which jobs are placed again, besides the others."""
+"""The maximum number of rounds in which jobs are placed again, with the load of the others."""
 
 _TOLERANCE = 1e-9
 

@@ -3,7 +3,7 @@
 Windows that end one after the other have most of their points in common: their *core*. The other
 points of a window are its *loose* points. If a window has n loose points, its value of rank r is
 between the values of ranks r - n and r of the core, or is loose. So a narrow range of the core, and
-the loose points, contain the wanted values of all windows.
+the loose points, contain the selected values of all windows.
 """
 
 import math
@@ -18,7 +18,7 @@ from analytics_worker.evaluate.history.sorted_runs import Blocks
 from analytics_worker.operators.points import Floats
 
 Ranks = Callable[[int], tuple[int, int]]
-"""Number of values -> the first and the last wanted rank, from 0 on."""
+"""Number of values -> the first and the last rank to select, from 0 on."""
 
 _MIN_LOOSE = 512
 
