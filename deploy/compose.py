@@ -128,10 +128,10 @@ def _build_if_outdated(engine: Any, base: str, console: Console, report: Report)
 
 
 def base_of_rebuild(labels: Mapping[str, str], sources: str, base: str) -> str | None:
-    """Return the base on which an image is built again; None: it was made of these sources.
+    """Return the base on which an image is built again; None: the image contains these sources.
 
-    ``labels``: of the image. ``base``: the base of the command; if it is the default one, the
-    former base is used.
+    ``labels``: the labels of the image. ``base``: the base of the command; if it is the default
+    one, the former base is used.
     """
     if labels.get(image.SOURCES) == sources:
         return None

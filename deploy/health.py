@@ -16,7 +16,7 @@ _TIMEOUT_S = 4
 def main(*ports: int) -> None:
     """Exit with 0 if all services are ready, otherwise with the problems of the others.
 
-    The services are asked at the same time, so a slow one hides no answer of another one.
+    The services are asked at the same time, so a slow service does not delay the others.
     """
     with ThreadPoolExecutor(len(ports)) as pool:
         problems = list(filter(None, pool.map(_problem, ports)))

@@ -54,7 +54,7 @@ def _update_all(files: dict[Any, dict[str, bytes]], done: dict[str, list[str]]) 
 
 
 def _update(container: Any, files: dict[str, bytes]) -> list[str]:
-    """Put the files that a container lacks, or has otherwise, into it; return their names."""
+    """Put the files that are missing or outdated in a container into it; return their names."""
     changed = dict(files.items() - _present(container).items()) if files else {}
     if changed:
         _put(container, changed)

@@ -167,7 +167,7 @@ class _LineDirection:
                 heapq.heappush(self.waiting, (due, self.number, frame))
 
     def forward(self, now: float) -> None:
-        """Write the frames whose time has come to the target."""
+        """Write the due frames to the target."""
         while self.waiting and self.waiting[0][0] <= now:
             _, _, frame = heapq.heappop(self.waiting)
             try:
@@ -291,7 +291,7 @@ def _forward(directions: dict[Way, _LineDirection], control: socket.socket) -> N
 
 
 def _be_punctual() -> None:
-    """Reduce the time by which this process wakes up late: packets wait for that time too."""
+    """Reduce the delay with which this process wakes up, since it delays packets too."""
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, _HIGHEST_PRIORITY)
     # With groups of sessions, the priority of a process counts only inside its group.

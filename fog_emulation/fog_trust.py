@@ -42,10 +42,10 @@ _USER = 10001
 """The user and the group of the image."""
 
 LIFETIME = timedelta(days=365)
-"""How long what is issued for a container is valid."""
+"""The lifetime of the identities and certificates of containers."""
 
 RENEWAL = timedelta(days=60)
-"""What expires within this time is issued again."""
+"""The remaining lifetime at which identities and certificates are issued again."""
 
 
 @dataclass(frozen=True, slots=True)
