@@ -21,7 +21,7 @@ def test_without_a_command_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "--durability" in help_text
 
 
-def test_an_agent_that_is_away() -> None:
+def test_inspection_reports_an_agent_that_does_not_answer() -> None:
     [port] = free_ports(1)
     result = runner.invoke(app, ["storage", "inspect", "--url", f"http://127.0.0.1:{port}"])
     assert result.exit_code == 1

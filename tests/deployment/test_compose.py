@@ -399,7 +399,7 @@ def test_replicas_of_compose_file_are_those_that_config_reports() -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_config_of_compose_has_the_requested_replicas_and_buses_know_how_many_edges_exist(
+def test_config_of_compose_has_the_requested_replicas_and_buses_have_the_number_of_edges(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     try:

@@ -31,7 +31,7 @@ def test_other_services_lock_the_same_home(tmp_path):
 
 
 @pytest.mark.usefixtures("processes")
-def test_lock_outlives_its_holder_in_what_inherited_it(tmp_path):
+def test_lock_outlives_its_owner_in_a_child_that_inherited_it(tmp_path):
     with lock(tmp_path) as descriptor:
         heir = subprocess.Popen(
             [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[descriptor]

@@ -177,7 +177,7 @@ def test_all_lines_are_stored_and_severe_ones_are_shown(keep, tmp_path):
     assert "calm" not in shown(tmp_path)
 
 
-def test_sweep_finds_what_carries_the_tag_and_nothing_else():
+def test_sweep_finds_only_processes_with_the_tag():
     def sleeper(tag):
         argv = [sys.executable, "-c", "import time; time.sleep(600)"]
         return subprocess.Popen(argv, env={**os.environ, VARIABLE: tag})

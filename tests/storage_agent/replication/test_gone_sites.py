@@ -63,7 +63,7 @@ def test_replica_of_a_gone_site_is_deleted_by_request(places: list[AgentSite]) -
         assert "no replica at a reachable site has cpu" in answer["missing"][0]["reason"]
 
 
-async def test_half_made_replica_is_deleted_unless_wanted(
+async def test_incomplete_replica_is_deleted_if_nothing_needs_it(
     streams: Streams, ignite: IgniteServer, settings: AgentSettings, clock: ManualClock
 ) -> None:
     half, other = "replicas/a/raw/0123456789ab", "replicas/c/metadata"

@@ -42,7 +42,7 @@ def test_expired_series_is_retracted_and_series_that_came_back_is_not(
     assert [each["entityID"] for each in client.list_series()] == ["pod-1"]
 
 
-def test_agent_retracts_at_its_start_what_it_did_not_retract_before_it_died(
+def test_agent_retracts_at_its_start_the_points_that_it_did_not_retract_before_it_died(
     settings: AgentSettings, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def die(*_: object) -> None:

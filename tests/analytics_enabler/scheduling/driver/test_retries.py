@@ -36,7 +36,7 @@ def attempts(
     return times
 
 
-def test_pause_doubles_while_all_nodes_are_there() -> None:
+def test_pause_doubles_while_no_node_is_lost() -> None:
     times = attempts(20_000, lambda _: COMPLETE, lambda _: ON_A)
     assert times == [each * RETRY_MS for each in (0, 1, 3, 7)]
     # A task without a node has not lost one.
