@@ -70,7 +70,7 @@ class ContainerState:
 def up(base: str, console: Console, *, tls: bool = False) -> None:
     """Start the fog, wait until all containers are healthy, and show first results of the insights.
 
-    The insights are those of the city. The image is built if it is missing, or was made of other
+    The city's insights are deployed. The image is built if it is missing, or was made of other
     sources. If the fog runs already, only containers of another image are replaced. ``tls``:
     whether all connections have mutual TLS. Raises ``UnavailableError`` after a time-out,
     ``InvalidRequestError`` if no edge is requested, and ``ConflictError`` if the fog has more

@@ -19,7 +19,7 @@ CHART = image.ROOT / "deploy" / "helm" / "mistbow"
 
 
 def read_values(file: Path | None) -> dict[str, Any]:
-    """Return the values of a release: those in a file, and the chart's own for all others."""
+    """Return the values of a release: the values in a file, or else of the chart."""
     values: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
     given = {} if file is None else _read(file)
     found = _merged(values, given)

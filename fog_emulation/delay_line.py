@@ -195,7 +195,7 @@ def peer_addresses(
 ) -> dict[tuple[str, str], str]:
     """Return (peer, network) -> address, for the links of a node to peers that run.
 
-    ``directions``: those of the node. ``address``: returns the address of a node in a network.
+    ``directions``: of the node. ``address``: returns the address of a node in a network.
     """
     return {
         (peer, network): address(peer, network)
@@ -214,7 +214,7 @@ def line_shapes(
 ) -> LineShapes:
     """Return the shapes of one direction between a node and a network.
 
-    ``directions``: those of the node. ``addresses``: (peer, network) -> address; links to other
+    ``directions``: of the node. ``addresses``: (peer, network) -> address; links to other
     peers are left out. ``rates``: False: the kernel applies the rates.
     """
     here = [each for each in directions if (each.network, each.way) == (network, way)]

@@ -48,7 +48,7 @@ class CertificateWatch:
 
     @property
     def expires(self) -> datetime | None:
-        """When the certificate of the service expires; None: it has had no valid one."""
+        """When the certificate of the service expires; None: no certificate was valid so far."""
         found = self._certificate
         return None if found is None else self._end(found, is_chain=True).time
 

@@ -44,7 +44,7 @@ _TIMEOUT = httpx.Timeout(30.0, connect=2.0)
 _RESULTS_TIMEOUT = httpx.Timeout(30.0 + MAX_RESULTS_WAIT_S, connect=2.0)
 _LIST_TIMEOUT = httpx.Timeout(3.0, connect=1.0)
 _LIST_S = 10.0
-"""The total time (s) for what another enabler answers about its deployments.
+"""The total time (s) for an answer of another enabler about its deployments.
 
 A timeout of each read alone does not end an answer that a stolen enabler sends byte by byte.
 """
@@ -53,7 +53,7 @@ _ORDER_S = 60.0
 """The total time (s) for the adoption or the deletion of a deployment by another enabler."""
 
 _MAX_LIST_BYTES = 16 * 2**20
-"""The maximum size of what another enabler answers about its deployments."""
+"""The maximum size of an answer of another enabler about its deployments."""
 
 _TRANSIENT = frozenset({408, 421, 425, 429})
 """The statuses from 400 to 499 after which a repetition of the same request may succeed."""

@@ -133,7 +133,7 @@ class FogHistory:
     async def changes(
         self, start: int, end: int, limit: int, *, newest: bool = False
     ) -> FogChanges:
-        """Return the first ``limit`` changes in the span (ms), without those of figures.
+        """Return the first ``limit`` changes in the span (ms), without changes of figures.
 
         ``newest``: return the last ``limit`` changes instead.
         """
@@ -277,7 +277,7 @@ def changes_in(rows: list[Row], start: int, limit: int, *, newest: bool = False)
 
 
 def changes_of(rows: Rows, start: int) -> Iterator[FogChange]:
-    """Yield the changes of entries from a time (ms) on, without those of figures only."""
+    """Yield the changes of entries from a time (ms) on, without changes of figures only."""
     for at, former, present, keys in states(rows):
         if former is None or at < start:
             continue

@@ -50,7 +50,7 @@ class HealthReporter:
         try:
             deployments = list(self._deployments())
         except UnavailableError:
-            # They are not read yet; the enabler states below what it waits for.
+            # The deployments are not read yet: a problem below states what the enabler waits for.
             deployments = []
         waiting_for, warnings = await self._waiting_for(), await self._warnings()
         problems = list(

@@ -86,7 +86,7 @@ def site_problems(site: Site, parts: SiteParts, now: int) -> Iterator[Problem]:
     if not site.reachable:
         yield _silent(site)
         if site.identity_expires is not None and site.identity_expires <= now:
-            # It is the reason of the silence.
+            # The expiry is the reason of the silence.
             yield from _of_identity(site, "agent", site.name, site.identity_expires, now)
         return
     if parts.status is not None:
@@ -218,7 +218,7 @@ def _of_capacity(node: FogNode) -> Iterator[Problem]:
 
 
 def insight_problems(deployments: Iterable[DeploymentStatus]) -> list[Problem]:
-    """Return the problems of insights; those with the same state and cause are one problem."""
+    """Return the problems of insights; insights with the same state and cause share a problem."""
     found: dict[tuple[str, str], list[tuple[str, int | None]]] = {}
     for deployment in deployments:
         for insight in deployment.insights:
@@ -284,7 +284,7 @@ def enabler_problems(
 
 
 def onset_key(problem: Problem) -> tuple[str | None, ...]:
-    """Return what distinguishes a problem from others, whenever it is observed."""
+    """Return the key of a problem, which does not depend on the time of its observation."""
     return problem.kind, problem.service, problem.site, problem.subject
 
 

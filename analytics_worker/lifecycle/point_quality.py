@@ -38,7 +38,7 @@ _NEAR = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The points of a metric in a period; ``ranged``: those with a declared range.
+    """The points of a metric in a period; ``ranged``: the points with a declared range.
 
     ``regular``, ``expected``: the received and the expected points of series with an interval.
     """

@@ -73,7 +73,7 @@ class SilenceMonitor:
     _next_check: float = 0.0
 
     def check(self, fragment: Fragment, frontier: int) -> None:
-        """Update ``reasons`` if the last check was long ago; ``frontier``: that of results (ms)."""
+        """Update ``reasons`` if the last check was long ago; ``frontier``: of the results (ms)."""
         now = time.monotonic()
         if isinstance(fragment, Partial) or now < self._next_check:
             return

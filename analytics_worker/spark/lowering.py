@@ -88,7 +88,7 @@ def lower_merge(panes: DataFrame, computation: Computation, usage: Path | None =
 def _with_due(points: DataFrame) -> DataFrame:
     if points.isStreaming:
         return with_frontier_as_watermark(points)
-    # A batch corrects what is closed: there, a point counts from its own time on.
+    # A batch corrects closed windows, in which a point counts from its own time on.
     return points.withColumn("due", F.col("ts"))
 
 

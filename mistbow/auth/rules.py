@@ -95,8 +95,8 @@ async def authorize(request: Request) -> None:
 
 
 def check(rule: AccessRule, caller: Caller, what: str) -> None:
-    """Raise ``ForbiddenError``, or ``OutOfReachError`` for a service, if a caller may not do what a
-    route does.
+    """Raise ``ForbiddenError``, or ``OutOfReachError`` for a service, if a caller may not use a
+    route.
 
     ``what`` describes the route in the error.
     """

@@ -166,7 +166,7 @@ class ServiceCredentials(httpx.Auth):
         return session
 
     def _accepts(self, peer: Credential | None) -> bool:
-        """Return whether the credential of the service is neither revoked nor expired meanwhile."""
+        """Return whether the credential of the service is still valid."""
         if peer is None or self._identity is None:
             return True
         try:

@@ -204,7 +204,7 @@ class BoundedProtocol(PlainProtocol):
         self._body.end()
         super().on_message_complete()
         if self.transport.is_closing():
-            # It lingered for the rest of this body.
+            # The connection lingered for the rest of this body.
             self.transport.close()
 
     def on_headers_complete(self) -> None:
@@ -218,7 +218,7 @@ class BoundedProtocol(PlainProtocol):
         # One read may have brought a head that is complete and yet too large.
         if self._parsed_head_bytes() > _MAX_HEAD_BYTES:
             self._reject(_TOO_LARGE)
-            # Ends the parsing of what follows; the connection closes.
+            # Ends the parsing of later data; the connection closes.
             raise HttpParserError(_TOO_LARGE.message)
         # The check of Host would not see the address that the request names (RFC 9112, 3.2.2).
         if self.is_for_proxy() or (not self.url.startswith(b"/") and not self._has_own_target()):

@@ -161,7 +161,7 @@ class Agent:
     async def status(self) -> SiteStatus:
         """Return the status of this agent for operators.
 
-        The expiry of its identity is in the fabric; that of its certificate is a warning here.
+        The fabric has the expiry of the identity; here, the expiry of the certificate is a warning.
         """
         streams = [] if self._parts is None else self._parts.streams.all()
         return SiteStatus(

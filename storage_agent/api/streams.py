@@ -100,7 +100,7 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
     async def all_streams() -> Response:
         """Return all streams; an agent of another site gets those that it may read.
 
-        So it detects that the head of a stream of its site is less than that of a replica.
+        So it detects that the head of a stream of its site is less than the head of a replica.
         """
         readable = (each for each in agent.streams.all() if is_for_peer(agent, each.name))
         return _json({"streams": [each.info() for each in readable]})

@@ -25,7 +25,7 @@ log = get_logger(__name__)
 
 _ANSWER_S = 2.0
 _MAX_ANSWER_BYTES = 8 * 2**20
-"""The maximum size of an answer: that of a heartbeat, the body of a request."""
+"""The maximum size of an answer, which is that of a heartbeat in a request."""
 
 
 class HeartbeatSender:

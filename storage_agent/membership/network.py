@@ -47,7 +47,7 @@ _MAX_ANSWER_BYTES = 128 * 2**20
 _MAX_CHUNK_BYTES = 64 * 2**20
 """The maximum size of a chunk of another site.
 
-Chunks have at most 4 MiB, or are a single segment; those of earlier versions are longer. A replica
+Chunks have at most 4 MiB, or are a single segment; chunks of earlier versions are longer. A replica
 stores a chunk as one segment, which has at most 7 MiB after compression.
 """
 

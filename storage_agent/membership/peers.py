@@ -31,7 +31,7 @@ _SELECTION_ROUNDS = 10
 """The number of rounds for which an agent of a large fog publishes the same links."""
 
 _MAX_LOGGED = 100
-"""The number of ignored senders of heartbeats that are logged, and that of rejected ones."""
+"""The maximum number of ignored senders that are logged, and also of rejected senders."""
 
 
 class Peers:

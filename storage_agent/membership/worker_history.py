@@ -26,7 +26,7 @@ class InstabilityFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reliability(fact: InstabilityFact | None, now: int) -> float:
-    """Return the reliability, from 0 to 1, of a worker with an instability; None: it has none.
+    """Return the reliability, from 0 to 1, of a worker with an instability; None: no instability.
 
     >>> fact = InstabilityFact(instability=1.0, at=0)
     >>> reliability(fact, 0), reliability(fact, HALF_LIFE_MS), reliability(None, 0)

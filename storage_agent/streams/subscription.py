@@ -222,7 +222,7 @@ def _is_too_large(rows: pa.RecordBatch) -> bool:
 def _first_chunk(
     rows: pa.RecordBatch, positions: Int64s, table: SegmentTable, limit: int
 ) -> pa.RecordBatch:
-    """Return the first rows of a run, up to the end of a segment: those of the next chunk.
+    """Return the first rows of a run, up to the end of a segment, for the next chunk.
 
     ``table``: the segments of the run. ``limit``: the maximum number of rows of several segments.
     """
