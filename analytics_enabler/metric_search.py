@@ -56,7 +56,7 @@ class _Found:
 def find_metrics(
     nodes: Iterable[NodeData],
     site_of: Mapping[str, str],
-    wanted: MetricFilter,
+    metric_filter: MetricFilter,
     cursor: str | None,
     limit: int,
     attributes: Mapping[str, str] = MappingProxyType({}),
@@ -75,13 +75,13 @@ def find_metrics(
         if node.missing is not None:
             missing.add(site)
         for series in node.data:
-            if wanted.accepts(series, site):
+            if metric_filter.accepts(series, site):
                 entry = found.setdefault(series.metric, _Found(series))
                 entry.entities.add(series.entity)
                 entry.sites.add(site)
                 if series.entity_type is not None:
                     entry.entity_types.add(series.entity_type)
-    words = [word.casefold() for word in wanted.words]
+    words = [word.casefold() for word in metric_filter.words]
     matching = sorted(
         name for name, each in found.items() if _matches(each, words, attributes.get(name, ""))
     )
@@ -98,12 +98,14 @@ def find_metrics(
 def find_series(
     nodes: Iterable[NodeData],
     site_of: Mapping[str, str],
-    wanted: MetricFilter,
+    metric_filter: MetricFilter,
     skipped: int,
     limit: int,
 ) -> SeriesPage:
     """Return a page of series; ``skipped``: the number of series before the page."""
-    found = sorted(_series(nodes, site_of, wanted), key=lambda each: (each.site, each.entity))
+    found = sorted(
+        _series(nodes, site_of, metric_filter), key=lambda each: (each.site, each.entity)
+    )
     page = found[skipped : skipped + limit]
     after = skipped + len(page)
     return SeriesPage(
@@ -138,12 +140,12 @@ def _digest(name: bytes) -> bytes:
 
 
 def _series(
-    nodes: Iterable[NodeData], site_of: Mapping[str, str], wanted: MetricFilter
+    nodes: Iterable[NodeData], site_of: Mapping[str, str], metric_filter: MetricFilter
 ) -> Iterator[FoundSeries]:
     for node in nodes:
         site = site_of.get(node.node, node.node)
         for series in node.data:
-            if wanted.accepts(series, site):
+            if metric_filter.accepts(series, site):
                 yield FoundSeries(
                     entity=series.entity,
                     entity_type=series.entity_type,

@@ -127,8 +127,8 @@ def _days(found: Sequence[Summary]) -> Iterator[str]:
 
 def _not_measured(cases: _Cases) -> Iterator[str]:
     """Yield sentences about the combinations of the measured values that are absent."""
-    wanted = product(*(set(values) for values in zip(*cases, strict=True)))
-    absent = sorted({Case(*each) for each in wanted} - cases.keys())
+    combinations = product(*(set(values) for values in zip(*cases, strict=True)))
+    absent = sorted({Case(*each) for each in combinations} - cases.keys())
     begun = {(case.operations, case.nodes) for case in cases}
     sizes: dict[int, set[int]] = {}
     for case in absent:

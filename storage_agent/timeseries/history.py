@@ -219,8 +219,8 @@ class History:
         later points replaced. Raises ``TooLargeError`` for more than ``max_points`` points.
         """
 
-        def read(first: int, last: int, wanted: Sequence[str]) -> AsyncIterator[pa.RecordBatch]:
-            return self._read_all(series, first, last, wanted, missing)
+        def read(first: int, last: int, names: Sequence[str]) -> AsyncIterator[pa.RecordBatch]:
+            return self._read_all(series, first, last, names, missing)
 
         rows = 0
         is_whole = with_replaced or not self._replaces

@@ -139,13 +139,13 @@ def _selected(
     core: Floats, blocks: Blocks | None, loose: Sequence[Floats], ranks: Ranks, core_count: int
 ) -> Iterator[Selected]:
     counts = [core_count + len(each) for each in loose]
-    wanted = [ranks(count) if count else (0, -1) for count in counts]
+    rank_ranges = [ranks(count) if count else (0, -1) for count in counts]
     some = [number for number, count in enumerate(counts) if count]
-    lowest = min((wanted[number][0] - len(loose[number]) for number in some), default=0)
+    lowest = min((rank_ranges[number][0] - len(loose[number]) for number in some), default=0)
     below = max(0, lowest)
-    until = min(core_count, max((wanted[number][1] + 1 for number in some), default=0))
+    until = min(core_count, max((rank_ranges[number][1] + 1 for number in some), default=0))
     narrow = _core_values(core, blocks, below, until)
-    for count, values, (first, last) in zip(counts, loose, wanted, strict=True):
+    for count, values, (first, last) in zip(counts, loose, rank_ranges, strict=True):
         if not count:
             yield Selected(0, values)
             continue
