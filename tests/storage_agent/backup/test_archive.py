@@ -20,7 +20,7 @@ from storage_agent.backup.archive import (
 @pytest.mark.parametrize("location", ["", " "])
 def test_empty_place_is_refused(location: str) -> None:
     """A shell's unset variable wrote the backup to the working folder."""
-    with pytest.raises(InvalidRequestError, match="the place of the backup is empty"):
+    with pytest.raises(InvalidRequestError, match="the location of the backup is empty"):
         Archive(location)
 
 
