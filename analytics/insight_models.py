@@ -106,8 +106,8 @@ class InsightStatus(BaseModel):
     insight has been shed, has lagged, has waited or has failed; None: none of these. ``error``:
     what is missing, since when, why, and what comes next; None: nothing is missing. ``group``: the
     id of the group that computes the insight. ``lag_ms``: how long the oldest missing result has
-    been due; None: no worker reports it. ``missing_sites``: the sites without which the results
-    are computed now. ``remote_reads``: the sites whose points a worker at another site reads.
+    been due; None: no worker reports it. ``missing_sites``: the sites that the present results
+    lack. ``remote_reads``: the sites whose points a worker at another site reads.
     ``corrections_due``: the number of ticks whose results lack late points. ``silent``: why the
     insight had no value in its last three intervals; None: it had one, or has just started.
     ``each_point``: the insight has values at points, not at ticks. ``every_points``: the number of

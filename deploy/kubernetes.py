@@ -125,7 +125,7 @@ def secrets(
         reach = ("*",) if is_core else ()
         try:
             files = trust.files(NodeTrust(site, (kind,), reach, prefix=f"{name}-"))
-        except ConflictError as error:  # its identity is revoked; the others must learn this
+        except ConflictError as error:  # the other services must learn that it is revoked
             report(f"{whole} is left out: {error.text}")
             continue
         if has_authority:

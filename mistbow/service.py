@@ -159,7 +159,7 @@ def create_service(
             needs_certificate=settings.tls_client_ca is not None,
         )
         app.add_middleware(DocumentationLogin)
-    # Outside all others, whose errors it converts.
+    # Outside all other middleware, whose errors it converts.
     app.add_middleware(ForeignErrors, forms=forms)
     return app
 

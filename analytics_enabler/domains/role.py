@@ -31,9 +31,9 @@ after 2.5 s. So a standby takes over after about 7 s, and not because of a pause
 """
 
 TURN_S = 2.0
-"""The additional time after which a standby takes over while one with a greater rank is reachable.
+"""The additional time after which a standby takes over while a greater rank is reachable.
 
-So of several standbys one takes over, unless it fails, and fragments move once.
+So only one of several standbys takes over, unless this standby fails, and fragments move once.
 """
 
 

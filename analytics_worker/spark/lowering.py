@@ -79,7 +79,7 @@ def lower_merge(panes: DataFrame, computation: Computation, usage: Path | None =
     compute: _Compute = _compute_all
     if panes.isStreaming:
         assert computation.pane_folder is not None  # noqa: S101 - see there
-        # Not by the tasks: one that outlives its query must not create it again.
+        # Not by the tasks: a task that outlives its query must not create the folder again.
         computation.pane_folder.mkdir(parents=True, exist_ok=True)
         compute = partial(_compute_next, usage)
     return panes.mapInArrow(partial(compute, computation), _RESULT_DDL)

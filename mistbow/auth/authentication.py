@@ -175,7 +175,7 @@ def _is_own_header(header: bytes) -> bool:
 
 
 def _is_of_service(scope: Scope) -> bool:
-    """Return whether a request is one of a service: it begins a session, or is signed."""
+    """Return whether a service sends a request: the request begins a session, or is signed."""
     if scope["type"] != "http":
         return False
     authorization: bytes = dict(scope["headers"]).get(b"authorization", b"")

@@ -50,7 +50,7 @@ class StreamRepair:
         stream = self._streams.find_open(name)
         if stream is None and rows is not None:
             stream = await self._streams.restore(name, await rows.schema())
-        # Without a stream, and without a replica, nothing is left of it, not even its schema.
+        # Without a stream and a replica, nothing remains of the stream, not even its schema.
         result = RepairResult() if stream is None else await self._fill(stream.log, loss, rows)
         if rows is None and stream is not None and name.startswith(REPLICA_PREFIX):
             await record_loss(stream)
