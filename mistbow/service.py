@@ -39,7 +39,7 @@ from mistbow.errors import (
 from mistbow.home_lock import home_lock
 from mistbow.http.documentation import DocumentationLogin, add_documentation
 from mistbow.http.error_forms import ErrorForms, ForeignErrors, own_form
-from mistbow.http.leaving import Leave, LeavingServer
+from mistbow.http.graceful_shutdown import GracefulServer, Leave
 from mistbow.http.limits import BodyLimit, RequestLimit, error_headers
 from mistbow.http.parameters import reject_repeated_parameters
 from mistbow.http.protocol import BoundedProtocol
@@ -247,7 +247,7 @@ def _run(app: FastAPI, port: int, settings: ServiceSettings) -> None:
     if settings.server_tls is not None:
         serve_tls(config, settings.server_tls)
     leave: Leave | None = app.state.leave
-    server = uvicorn.Server(config) if leave is None else LeavingServer(config, leave)
+    server = uvicorn.Server(config) if leave is None else GracefulServer(config, leave)
     server.run()
     if not server.started:
         sys.exit(_STARTUP_FAILED)
