@@ -14,7 +14,7 @@ Other texts in braces remain, such as ``{labels.line}`` in a template of MQTT to
 The container's identities and tokens are put into the folder ``/run/mistbow`` from outside. The
 script waits for those that its settings name.
 
-The names come from Docker's name server, which knows compose, ``mistbow fog`` and Fogify alike. The
+Docker's name server supplies the names, with compose, ``mistbow fog`` and Fogify alike. The
 script imports only the standard library, since it starts each container.
 """
 
