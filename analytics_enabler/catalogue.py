@@ -168,7 +168,7 @@ class DataCatalogue:
                 self._series = await self._read_series()
                 if self._series is not None:
                     self._known_series = self._series
-                # After the read: those who waited for it must not each read again.
+                # After the read: callers that waited for the read must not read again.
                 self._read_at = self._clock()
             return self._series
 

@@ -27,7 +27,7 @@ def deliver(
     containers = list(containers)
     done: dict[str, list[str]] = {each.name: [] for each in containers}
     if certificates is not None:
-        # All trust a new authority before it has signed a certificate for one of them.
+        # All containers trust a new authority before any of them has its certificates.
         _update_all({each: certificates.authorities(each) for each in containers}, done)
     needed: dict[Any, dict[str, bytes]] = {}
     for container in containers:

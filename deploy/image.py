@@ -53,7 +53,7 @@ _IMAGE_FILES = (
     "deploy/image.py",
 )  # fmt: skip
 
-# What builds the one package that is published as source only, PySpark.
+# The packages that build PySpark, the only package that is published as source only.
 _BUILDERS = ("setuptools", "wheel")
 
 

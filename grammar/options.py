@@ -105,7 +105,7 @@ class OptionBuilder:
                 tree.start.span, f"{word} is given twice", f"Write only one {word}."
             )
             return
-        # The nearest one before it, or else the first one after it.
+        # The nearest option before the word, or else the first option after it.
         where = tree.start.offset
         before = [index for index in lacking if self._built[index].span.offset < where]
         chosen = before[-1] if before else lacking[0]

@@ -208,7 +208,7 @@ class FragmentRunner:
         seconds = time.monotonic() - began
         return min(max(_MIN_CORRECTION_PAUSE_S, 4 * seconds), _MAX_CORRECTION_PAUSE_S)
 
-    # What follows runs in the runner's own thread.
+    # The following methods run in the runner's own thread.
 
     def _run(self) -> None:
         self._library.adopt_thread()

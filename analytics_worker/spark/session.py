@@ -123,7 +123,7 @@ def start_session(
         "spark.sql.streaming.maxBatchesToRetainInMemory": "1",
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.sql.streaming.metricsEnabled": "false",
-        # Spark describes the plans of each micro-batch, also for no user interface.
+        # Spark describes the plans of each micro-batch, also without a user interface.
         "spark.sql.ui.explainMode": "simple",
         # Spark retains these for its user interface, which is disabled: plans as text, for example.
         # The CPU times of queries are read from the jobs and stages.

@@ -130,7 +130,7 @@ class ReplicaHeads:
             log.info("replica_heads_unavailable", site=site, error=error.message)
             return False
         except Exception as error:
-            # The answer may be of any version of the agent; saving heads must go on.
+            # The answer may come from any version of the agent; heads must still be saved.
             log.error("replica_heads_failed", site=site, exc_info=error)
             return False
         return True

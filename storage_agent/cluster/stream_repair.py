@@ -65,7 +65,7 @@ class StreamRepair:
         """
         stream = self._streams.find_open(loss.stream)
         if stream is not None:
-            # First: once the log is filled, nothing shows any more that it is to be read again.
+            # Before the log is filled: a filled log does not show that it must be read again.
             await set_attributes(stream, {STORE: None, POSITION: 0})
             await self._fill(stream.log, loss, None)
 

@@ -316,7 +316,7 @@ class SpoolFile:
     def _set_aside(self, row: Sequence[Any], error: str) -> None:
         file = self._beside(f".damaged-{time.time_ns()}.json")
         content = row[3] if isinstance(row[3], bytes) else str(row[3]).encode(errors="replace")
-        # Durable before the deletion is: a power cut must not lose both.
+        # The file is durable before the deletion: a power cut must not lose both copies.
         write_file(file, content)
         log.error("spool_damaged", moved_to=file.name, error=error, lost_points=row[2])
         self.open().execute("delete from bodies where id = ?", (row[0],))

@@ -134,7 +134,7 @@ class Catalogue:
         expired = (index.version.array[part] > 0) & (index.created.array[part] < before)
         removed, left = [], []
         async for number in Slices().over(np.flatnonzero(expired).tolist()):
-            # Meanwhile the series may have got a point, and its number may be another series'.
+            # The series may have received a point, or its number may belong to another series now.
             if not index.version.view[number] or index.created.view[number] >= before:
                 continue
             series = index.series(number)

@@ -102,7 +102,7 @@ def find(
     choices = sum(len(nodes) > 1 for nodes in candidates)
     start = greedy(objective, model, candidates)
     if start is not None and choices <= 1 and NOWHERE not in start:
-        # The greedy choice of the only task with a choice compares all its nodes.
+        # Only one task has several nodes, and the greedy choice compares all of them.
         return Found(start, value_of(objective, model, start), 0.0)
     if variables_of(names, model) <= MAX_VARIABLES:
         exact = objective.solve(JobProgram(model, names, objective.points(model)))

@@ -180,7 +180,7 @@ def _narrowed(blocks: Blocks, others: int, first: int, after: int) -> tuple[int,
     omitted blocks whose values have lower ranks.
     """
     least, greatest, counts = (blocks.records[name] for name in ("min", "max", "count"))
-    # At most the values of blocks that begin below a value, and all others, are less than it.
+    # At most the values of blocks that begin below a value, and all ``others``, are less.
     order = np.argsort(least)
     begins = least[order]
     fewer = np.concatenate([[0], np.cumsum(counts[order])])

@@ -210,7 +210,7 @@ class Follower:
             if key not in desired:
                 await self._stop(key)
                 if self._is_withdrawn(replica) and self._is_replaced(replica, desired):
-                    # A refused stream cannot be deleted now; the other replicas go on.
+                    # A refused stream cannot be deleted now; the other replicas continue.
                     with contextlib.suppress(LostDataError):
                         await self._delete(key, replica)
         starting: dict[str, list[Copy]] = {}

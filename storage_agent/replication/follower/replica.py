@@ -176,7 +176,7 @@ class Replica:
         rows = conform_received(chunk.rows, log.schema)
         if rows.num_rows:
             # If an append was stored although it seemed to fail, this key finds it, however many
-            # rows it had: then the log's frontier is the position to go on from.
+            # rows it had: then the replica continues at the frontier of the log.
             key = RequestKey(f"replica-{log.frontier}")
             await self._stream.writer.append(rows, epoch=log.epoch, key=key, frontier=reached)
             if log.frontier != reached:
