@@ -1,4 +1,4 @@
-"""``mistbow top``: the tables of a glance, and what is wrong."""
+"""``mistbow top``: the tables of a glance, and the problems."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""The rules of health: what is not well at a site and with insights, and what to do."""
+"""The rules of health: the problems of sites and insights, and their remedies."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The changes since a decision: which parts differ, and what cannot wait."""
+"""The changes since a decision: which parts differ, and which changes cannot wait."""
 
 from msgspec.structs import replace
 
