@@ -167,7 +167,7 @@ def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedFog) -
     eventually(
         lambda: city.check_results(deployment, text, first, end),
         timeout=300,
-        what="all results are as the oracle's",
+        what="all results equal the oracle's",
     )
 
     agent = city.agent("cloud")

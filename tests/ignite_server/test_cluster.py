@@ -81,7 +81,7 @@ def test_site_of_one_node_grows_and_continues_without_the_first_node(tmp_path):
         with pytest.raises(ConflictError, match="no Ignite node of this site is absent"):
             accept_loss(second.config, JARS)
         first.kill()
-        eventually(lambda: things_or_not_yet(second, "d") == set("abcd"), what="all is there")
+        eventually(lambda: things_or_not_yet(second, "d") == set("abcd"), what="all entries exist")
 
         # By itself it waits for the other, however often it starts.
         second.kill()

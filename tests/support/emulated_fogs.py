@@ -296,7 +296,7 @@ class EmulatedFog:
             return eventually(
                 lambda: self.check_results(deployment, text, first, end, killed),
                 timeout=300,
-                what="all results are as the oracle's",
+                what="all results equal the oracle's",
                 pause=1,
             )
         except AssertionError as error:

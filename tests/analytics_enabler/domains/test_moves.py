@@ -318,7 +318,7 @@ def test_refused_move_ends_when_a_worker_is_back(
     here = submitted(region, AT_B, "north")
     eventually(lambda: "here" in insights(fog.b))
     fog.b.worker.stop()
-    eventually(lambda: refusal_of(region, here), what="it is refused")
+    eventually(lambda: refusal_of(region, here), what="the larger domain refuses the deployment")
     fog.b.worker.start(fog.b.url)
     eventually(lambda: region.show(here).move is None, what="the move has ended")
     assert kinds(region, here).count(DecisionKind.DEPLOYMENT_STAYED) == 1

@@ -36,7 +36,7 @@ def test_replica_of_a_gone_site_is_deleted_by_request(places: list[AgentSite]) -
         wait_until_reached(at_a, "b")
         at_a.put([*points(0, 70), *points(0, 7, "mem")])
         copy_id = copied(at_a, "b", filter=CPU, move=True)
-        eventually(lambda: local_points(at_a) == 0, what="all has moved")
+        eventually(lambda: local_points(at_a) == 0, what="all points have moved")
         path = f"/replication/replicas/a/{copy_id}"
         assert "a can be reached" in refused(at_b, "DELETE", path, params={"force": True})
         stack.close()

@@ -139,7 +139,7 @@ def test_facts_of_a_rogue_agent_stop_and_remove_nobody(
     core: tuple[AgentClient, AgentClient],
 ) -> None:
     for client in core:
-        eventually(lambda: has_facts_of_all(client), what="it has the facts of b")  # noqa: B023
+        eventually(lambda: has_facts_of_all(client), what="the agent has the facts of b")  # noqa: B023
     at_a, at_c = core
     at_c.put([Point("cpu", "of-c", system_clock(), 7.0)])
     at_c.operations.request_copy("a", stream="raw")
