@@ -426,9 +426,9 @@ class ExplainedGroup(BaseModel):
     ``insights``: the number of insights in the group, including those of the text. ``refusals``:
     the reasons why nodes do not run tasks of the group. ``remote_reads``: the sites whose points a
     worker at another site would read. ``problem``: the reason why the scheduler failed; None: the
-    scheduler did not fail. ``cost_per_hour``: the cost of the placement, from the
-    price labels of nodes and sites; None: the group has no placement. ``latency_ms``: the latency
-    in ms of the slowest path over links from the points to the results; None: unknown.
+    scheduler did not fail. ``cost_per_hour``: the cost of the placement, from the price labels of
+    nodes and sites; None: the group has no placement. ``latency_ms``: the latency in ms of the
+    slowest path over links from the points to the results; None: unknown.
     """
 
     id: str

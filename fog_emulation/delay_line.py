@@ -124,7 +124,7 @@ class _Lane:
 
 @dataclass(slots=True)
 class _LineDirection:
-    """One direction of a delay line: frames from ``source`` wait for their time, then go to
+    """One direction of a delay line: frames from ``source`` wait until they are due at
     ``target``.
 
     ``peer``: the index in ``_ADDRESSES`` of the peer's address.

@@ -33,9 +33,9 @@ _VARIABLE = re.compile(
 class ComposeService:
     """The service of a compose file that a node runs.
 
-    ``labels``: what its containers need, see ``fog_trust``. ``secrets``: name of the secret -> file
-    on this machine. ``unsupported``: the keys in the
-    compose file that a backend must refuse. Other keys apply only outside of an emulated fog.
+    ``labels``: the labels of its containers, see ``fog_trust``. ``secrets``: name of the secret ->
+    file on this machine. ``unsupported``: the keys in the compose file that a backend must refuse.
+    Other keys apply only outside of an emulated fog.
     """
 
     image: str

@@ -1,6 +1,4 @@
-"""The common parts of every HTTP service: health, metrics, documentation, errors as
-JSON, tokens, limits.
-"""
+"""The common parts of all HTTP services: health, metrics, documentation, errors, tokens, limits."""
 
 import asyncio
 import secrets

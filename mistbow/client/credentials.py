@@ -313,8 +313,8 @@ def tls_of_environment() -> TlsFiles | None:
 def check_answer(response: httpx.Response) -> None:
     """Raise ``UnverifiedServiceError`` if a service did not sign its answer to a signed request.
 
-    ``response``: a response whose body is read. A service signs only the answers of
-    routes that require it.
+    ``response``: a response whose body is read. A service signs only the answers of routes that
+    require signed answers.
     """
     key: AnswerKey | None = response.request.extensions.get(_ANSWER_KEY)
     if key is not None and not key.is_valid(response.content, response.headers):

@@ -186,7 +186,7 @@ def _rows_within(rows: pa.RecordBatch, size: int) -> int:
 def _wider(span: int, *, has_rows: bool) -> int:
     """Return the number of positions to scan next; without rows, there may be a wide gap.
 
-    A gap is left by a restored backup.
+    A restored backup leaves a gap.
     """
     return min(2 * span, _MAX_SPAN) if has_rows else 2 * span
 

@@ -245,7 +245,7 @@ FORMS: Mapping[str, tuple[Any, Callable[[str, Any], bool]]] = {
     HEALTH: (Health, lambda _, fact: _is_instability(fact.instability, fact.at)),
     RESTRICTIONS: (tuple[Restriction, ...], _is_any),
 }
-"""The kinds of facts that others than their site read: a key, or the beginning of keys up to "/" ->
+"""The kinds of facts that other sites read: a key, or the beginning of keys up to "/" ->
 the type, and a check of the rest of the key with the value. Facts about series are one more kind.
 """
 

@@ -316,9 +316,8 @@ class Follower:
     def _is_withdrawn(self, replica: Replica) -> bool:
         """Return whether the source of a replica has withdrawn the copy of the replica.
 
-        No published copy may request the replica. Returns False if the source has
-        another store than before, because the source may have lost its list of copies with the old
-        store.
+        No published copy may request the replica. Returns False if the source has another store
+        than before, because the source may have lost its list of copies with the old store.
         """
         store = self._membership.store_of(replica.source)
         return store is not None and replica.store in (None, store)
