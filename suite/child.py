@@ -115,7 +115,7 @@ class ManagedChild:
         except Exception as error:  # such as a lack of memory, which may pass
             end = f"cannot be started: {error}"
         else:
-            end = "" if code is None else f"{_ending(code)}, last output: {self._last_line!r}"
+            end = "" if code is None else f"{_describe_end(code)}, last output: {self._last_line!r}"
         if self._stopping:
             return math.inf
         pause = self._backoff.after(time.monotonic() - began)
@@ -177,5 +177,5 @@ def _inherited(child: Child) -> Mapping[str, str]:
     return os.environ if child.inherits is None else inherited_environment(child.inherits)
 
 
-def _ending(code: int) -> str:
+def _describe_end(code: int) -> str:
     return f"was stopped by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"

@@ -159,7 +159,7 @@ def restricted(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
     )
     if name is None and prefix is None and signatures is None and home is None:
         return caller
-    found = caller.forwarding().restricted_to(
+    found = caller.as_forwarder().restricted_to(
         caller.name if name is None else unquote(name),
         unquote(prefix or ""),
         None if signatures is None else frozenset(signatures.split(",")),

@@ -64,7 +64,7 @@ class Caller:
             return self
         return replace(self, scopes=scopes_at(self.credential, site), site=site)
 
-    def forwarding(self) -> "Caller":
+    def as_forwarder(self) -> "Caller":
         """Return the caller with its rights for a request that it forwards for another caller."""
         if self.credential is None:
             return self

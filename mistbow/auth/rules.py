@@ -101,7 +101,7 @@ def check(rule: AccessRule, caller: Caller, what: str) -> None:
     ``what`` describes the route in the error.
     """
     if not (caller.has_scope(rule.scope) or (rule.for_peers and caller.is_peer)):
-        raise _lacking(rule, caller, what)
+        raise _missing_scope(rule, caller, what)
     if caller.entity_prefix and not rule.by_entity:
         raise ForbiddenError(
             f"the token {caller.name} is for entities that begin with {caller.entity_prefix!r}, "
@@ -110,7 +110,7 @@ def check(rule: AccessRule, caller: Caller, what: str) -> None:
         )
 
 
-def _lacking(rule: AccessRule, caller: Caller, what: str) -> MistbowError:
+def _missing_scope(rule: AccessRule, caller: Caller, what: str) -> MistbowError:
     if caller.home is not None:
         return OutOfReachError(
             f"{what} requires the scope {rule.scope}, which the {caller.name} of the site "

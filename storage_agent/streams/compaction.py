@@ -93,13 +93,13 @@ def _runs_to_merge(index: Index, levels: Sequence[int]) -> Compaction | None:
         begin = end - 1
         while begin and levels[begin - 1] == level:
             begin -= 1
-        if end - begin >= FAN_IN and (span := _fitting(index, begin, end)) is not None:
+        if end - begin >= FAN_IN and (span := _first_fitting_runs(index, begin, end)) is not None:
             return Compaction(span, level + 1)
         end = begin
     return None
 
 
-def _fitting(index: Index, begin: int, end: int) -> range | None:
+def _first_fitting_runs(index: Index, begin: int, end: int) -> range | None:
     """Return the range of the first two or more adjacent runs that fit into one run.
 
     Considers only the runs from ``begin`` to ``end`` (exclusive). Returns None if no adjacent runs
