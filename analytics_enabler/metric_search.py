@@ -46,7 +46,7 @@ class MetricFilter:
 
 
 @dataclass(slots=True)
-class _Found:
+class _MetricEntry:
     first: Series
     entities: set[str] = field(default_factory=set)
     entity_types: set[str] = field(default_factory=set)
@@ -68,7 +68,7 @@ def find_metrics(
     ``InvalidRequestError`` if the cursor is not the cursor of a page.
     """
     last = None if cursor is None else _decode_cursor(cursor)
-    found: dict[str, _Found] = {}
+    found: dict[str, _MetricEntry] = {}
     missing = set()
     for node in nodes:
         site = site_of.get(node.node, node.node)
@@ -76,7 +76,7 @@ def find_metrics(
             missing.add(site)
         for series in node.data:
             if metric_filter.accepts(series, site):
-                entry = found.setdefault(series.metric, _Found(series))
+                entry = found.setdefault(series.metric, _MetricEntry(series))
                 entry.entities.add(series.entity)
                 entry.sites.add(site)
                 if series.entity_type is not None:
@@ -162,7 +162,7 @@ def _latest(series: Series) -> LatestPoint | None:
     return LatestPoint(ts=point.ts, value=point.value if math.isfinite(point.value) else None)
 
 
-def _matches(found: _Found, words: Iterable[str], attributes: str) -> bool:
+def _matches(found: _MetricEntry, words: Iterable[str], attributes: str) -> bool:
     first = found.first
     texts = (first.metric, first.name, first.desc, first.group, first.units, *found.entity_types)
     text = "\n".join(filter(None, texts)).casefold()
@@ -174,7 +174,7 @@ def _matches(found: _Found, words: Iterable[str], attributes: str) -> bool:
     )
 
 
-def _shown(found: _Found) -> FoundMetric:
+def _shown(found: _MetricEntry) -> FoundMetric:
     first = found.first
     return FoundMetric(
         metric=first.metric,
