@@ -279,7 +279,7 @@ def _add_operations(app: FastAPI, readiness: ReadMessages, warnings: ReadMessage
         """Answer as long as the process runs; needs no token."""
         return {"status": "ok"}
 
-    @app.get("/readyz", tags=["operations"], summary="Can it serve, and if not, why?")
+    @app.get("/readyz", tags=["operations"], summary="Is the service ready, and if not, why?")
     @requires("read")
     async def readyz() -> JSONResponse:
         """Return whether the service can serve; the status is 503 while it waits for something."""

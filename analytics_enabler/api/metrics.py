@@ -25,7 +25,7 @@ Metric = Annotated[str | None, Query(description="Only this metric.")]
 Entity = Annotated[str | None, Query(description="Only metrics or series of this entity.")]
 Site = Annotated[str | None, Query(description="Only metrics or series at this site.")]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="The maximum number of items.")]
-Cursor = Annotated[str | None, Query(description="The next of the page before.")]
+Cursor = Annotated[str | None, Query(description="The cursor `next` of the previous page.")]
 
 
 def metrics_router(
