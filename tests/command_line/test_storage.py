@@ -11,7 +11,7 @@ from suite.settings import StorageSettings
 runner = CliRunner(env={"COLUMNS": "200", "TERM": "dumb"})
 
 
-def test_without_a_command_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_without_a_command_runs_the_services(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[StorageSettings] = []
     monkeypatch.setattr("suite.storage.run", seen.append)
     assert runner.invoke(app, ["storage", "--agent-port", "1234"]).exit_code == 0

@@ -47,7 +47,7 @@ def test_examples_are_right() -> None:
     assert doctest.testmod(fog_trust).failed == 0
 
 
-def test_no_two_files_share_a_folder_and_none_has_that_of_another_part(tmp_path: Path) -> None:
+def test_each_file_has_its_own_folder_for_trust(tmp_path: Path) -> None:
     (tmp_path / "linked").mkdir()
     target, link = tmp_path / "factory.yml", tmp_path / "linked" / "plant.yml"
     target.touch()

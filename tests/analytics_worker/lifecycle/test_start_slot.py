@@ -59,7 +59,7 @@ def test_start_that_is_prepared_first_leaves_the_slot_to_a_requested_one_of_grea
     assert panes.acquires(slot)
 
 
-def test_withdrawn_request_delays_nobody() -> None:
+def test_withdrawn_request_delays_no_owner() -> None:
     slot, panes, results = StartSlot(lambda: True), Owner(partial("p")), Owner(whole())
     slot.request(results, results.fragment)
     slot.withdraw(results)

@@ -82,7 +82,7 @@ def test_request_of_a_lost_node_is_sent_at_once_and_often_for_a_minute() -> None
     assert after == [*often, LOSS_MS + 2 * RETRY_MS, LOSS_MS + 6 * RETRY_MS]
 
 
-def test_assignment_that_stays_at_a_lost_node_is_one_loss() -> None:
+def test_assignment_that_remains_at_a_lost_node_counts_as_one_loss() -> None:
     times = attempts(10_000, lambda now: COMPLETE if now < 5000 else WITHOUT_A, lambda _: ON_A)
     assert times == [0, 2000, 5000, 7000, 9000]
 
