@@ -4,8 +4,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-# The image's base: an ordinary public Python image, or `mistbow-base` after `make base`.
-BASE ?= python:3.12-slim-bookworm
+# BASE: the base of an image: a public Python image, or `mistbow-base` after `make base`. Without BASE,
+# an image keeps its former base; the first one has python:3.12-slim-bookworm.
+ON_BASE = $(if $(BASE),--base $(BASE))
 
 .PHONY: run unit integration e2e test retest coverage crash handovers scenarios adaptation chaos fuzz lint style types bench docs base images role-images sbom identities up down
 
@@ -104,10 +105,10 @@ base: ## make the image mistbow-base from Debian packages, if no image registry 
 	deploy/make_base.sh mistbow-base
 
 images: .venv/stamp ## build the image mistbow on the image BASE
-	$(BIN)/python -m deploy image --base $(BASE)
+	$(BIN)/python -m deploy image $(ON_BASE)
 
 role-images: .venv/stamp ## build the images mistbow-storage, mistbow-worker and mistbow-enabler
-	$(BIN)/python -m deploy image --roles --base $(BASE)
+	$(BIN)/python -m deploy image --roles $(ON_BASE)
 
 sbom: .venv/stamp ## write a software bill of materials of each image that was built here into .mistbow/sbom
 	$(BIN)/python -m deploy sbom
@@ -116,7 +117,7 @@ identities: .venv/stamp ## give each container of the fog its identities and tok
 	$(BIN)/python -m deploy identities
 
 up: .venv/stamp ## start a fog of six sites in containers, and show its insights; TLS=1: with mutual TLS
-	$(BIN)/python -m deploy up --base $(BASE) $(if $(TLS),--tls)
+	$(BIN)/python -m deploy up $(ON_BASE) $(if $(TLS),--tls)
 
 down: .venv/stamp ## remove the fog of make up; IMAGES=1: the images that were built here too
 	$(BIN)/python -m deploy down $(if $(IMAGES),--images)

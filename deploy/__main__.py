@@ -20,7 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="deploy", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("image", "up"):
-        commands.add_parser(name).add_argument("--base", default=image.BASE)
+        commands.add_parser(name).add_argument("--base")
     commands.choices["image"].add_argument("--roles", action="store_true")
     commands.choices["up"].add_argument("--tls", action="store_true")
     commands.add_parser("sbom").add_argument("--folder", type=Path, default=Path(".mistbow/sbom"))

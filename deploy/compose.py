@@ -67,14 +67,14 @@ class ContainerState:
     text: str
 
 
-def up(base: str, console: Console, *, tls: bool = False) -> None:
+def up(base: str | None, console: Console, *, tls: bool = False) -> None:
     """Start the fog, wait until all containers are healthy, and show first results of the insights.
 
     The insights are those of the city. The image is built if it is missing, or was made of other
-    sources. If the fog runs already, only containers of another image are replaced. ``tls``:
-    whether all connections have mutual TLS. Raises ``UnavailableError`` after a time-out,
-    ``InvalidRequestError`` if no edge is requested, and ``ConflictError`` if the fog has more
-    replicas than requested.
+    sources; ``base``: see ``image.build``. If the fog runs already, only containers of another
+    image are replaced. ``tls``: whether all connections have mutual TLS. Raises
+    ``UnavailableError`` after a time-out, ``InvalidRequestError`` if no edge is requested, and
+    ``ConflictError`` if the fog has more replicas than requested.
     """
     began = time.monotonic()
 
@@ -101,8 +101,8 @@ def _print(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _build_if_outdated(engine: Any, base: str, console: Console, report: Report) -> None:
-    """Build the image if it is missing, or if it was made of other sources, on its former base.
+def _build_if_outdated(engine: Any, base: str | None, console: Console, report: Report) -> None:
+    """Build the image if it is missing, or if it was made of other sources.
 
     An image that ``MISTBOW_IMAGE`` names may be of another machine, and is never built. Raises
     ``NotFoundError`` if it is missing.
@@ -119,23 +119,9 @@ def _build_if_outdated(engine: Any, base: str, console: Console, report: Report)
         report(f"there is no image {image.NAME} yet: building it")
         image.build(base, console)
         return
-    if image.CHOSEN:
-        return
-    found = base_of_rebuild(labels, image.digest_of_sources(), base)
-    if found is not None:
+    if not image.CHOSEN and labels.get(image.SOURCES) != image.digest_of_sources():
         report(f"the sources have changed since the image {image.NAME} was built: building it anew")
-        image.build(found, console)
-
-
-def base_of_rebuild(labels: Mapping[str, str], sources: str, base: str) -> str | None:
-    """Return the base on which an image is built again; None: it was made of these sources.
-
-    ``labels``: of the image. ``base``: the base of the command; if it is the default one, the
-    former base is used.
-    """
-    if labels.get(image.SOURCES) == sources:
-        return None
-    return labels.get(image.BASE_LABEL, base) if base == image.BASE else base
+        image.build(base, console)
 
 
 def deliver_identities(console: Console) -> None:

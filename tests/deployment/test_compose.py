@@ -338,15 +338,6 @@ def test_find_tool_reports_missing_compose(monkeypatch: pytest.MonkeyPatch, tmp_
         compose.find_tool()
 
 
-def test_image_of_other_sources_is_built_again_on_its_former_base() -> None:
-    labels = {image.SOURCES: "of-yesterday", image.BASE_LABEL: "mistbow-base"}
-    assert compose.base_of_rebuild(labels, "of-yesterday", image.BASE) is None
-    assert compose.base_of_rebuild(labels, "of-today", image.BASE) == "mistbow-base"
-    assert compose.base_of_rebuild(labels, "of-today", "other-base") == "other-base"
-    # An image of a version without these labels.
-    assert compose.base_of_rebuild({}, "of-today", image.BASE) == image.BASE
-
-
 def test_fog_of_another_clone_is_recognized_by_its_folder(tmp_path: Path) -> None:
     own, other, link = (tmp_path / name for name in ("own", "other", "link"))
     own.mkdir()
