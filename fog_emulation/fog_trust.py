@@ -15,8 +15,8 @@ import fcntl
 import io
 import os
 import tarfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -137,7 +137,8 @@ class FogTrust:
     """Issues the identities and tokens of one fog, and stores them in a folder of the operator.
 
     ``keys``: the fog's key and all identities. ``tokens``: the tokens of people and senders. Both
-    folders are created when they are needed first.
+    folders are created when they are needed first. What root creates here belongs to the owner of
+    the folder around it: emulation needs root, and `make up` uses the same files without root.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -236,6 +237,7 @@ class FogTrust:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
+        missing = [each for each in self.folder.parents if not each.exists()]
         for folder in (self.folder, self._tokens):
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o700)
@@ -244,7 +246,21 @@ class FogTrust:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
         finally:
+            if os.geteuid() == 0:
+                _give_to_owner(self.folder, missing)
             os.close(handle)
+
+
+def _give_to_owner(folder: Path, missing: Sequence[Path]) -> None:
+    """Give a folder, with its content, to the owner of the folder around it.
+
+    ``missing``: the parents that did not exist before, the nearest one first.
+    """
+    around = (missing[-1] if missing else folder).parent.stat()
+    for path in (*missing, folder, *folder.rglob("*")):
+        # Another command may replace a file of the folder meanwhile.
+        with suppress(FileNotFoundError):
+            os.chown(path, around.st_uid, around.st_gid, follow_symlinks=False)
 
 
 def archive(files: Mapping[str, bytes]) -> bytes:

@@ -64,11 +64,12 @@ def test_hints_of_make_up_export_the_addresses_that_the_commands_of_the_operator
     tls: bool, scheme: str
 ) -> None:
     agents = {"edge-1": f"{scheme}://127.0.0.1:8330", "storage-cloud-1": f"{scheme}://127.0.0.1:8"}
-    lines = compose.where_to_look("a-deployment", agents, tls).splitlines()
+    url = f"{scheme}://127.0.0.1:8001"
+    lines = compose.where_to_look("a-deployment", url, agents, tls).splitlines()
     [export] = (line.split() for line in lines if line.startswith("  export "))
     values = dict(each.split("=") for each in export[1:])
     assert values["MISTBOW_AGENT_URL"] == agents["storage-cloud-1"]
-    assert values["MISTBOW_ENABLER_URL"] == f"{scheme}://127.0.0.1:{compose.PORT}"
+    assert values["MISTBOW_ENABLER_URL"] == url
     assert values["MISTBOW_TOKEN_FILE"].endswith("tokens/cloud-admin.token")
     assert ("MISTBOW_TLS_CA" in values) is tls
     assert "  .venv/bin/mistbow fabric status" in lines
@@ -76,7 +77,7 @@ def test_hints_of_make_up_export_the_addresses_that_the_commands_of_the_operator
 
 def test_hints_of_make_up_send_the_point_to_the_first_edge_that_exists() -> None:
     agents = {"edge-10": "http://h:3", "edge-2": "http://h:2", "storage-cloud-1": "http://h:1"}
-    hints = compose.where_to_look("a-deployment", agents, tls=False)
+    hints = compose.where_to_look("a-deployment", "http://h:8", agents, tls=False)
     assert "Send a point to edge-2," in hints
     assert "tokens/edge-2-sender.token" in hints
     assert " http://h:2/put " in hints
@@ -105,7 +106,7 @@ def test_compose_publishes_enabler_and_agents_on_loopback() -> None:
         assert last - first + 1 >= AGENTS.get(name, 1)
         assert not taken & {*range(first, last + 1)}
         taken |= {*range(first, last + 1)}
-    assert compose.PORT in taken
+    assert 8000 in taken
 
 
 def test_fogify_describes_the_services_of_compose() -> None:
@@ -336,6 +337,21 @@ def test_find_tool_reports_missing_compose(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MistbowError, match="neither"):
         compose.find_tool()
+
+
+def test_port_and_image_are_those_of_compose_which_alone_reads_its_env_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bound = {"8000/tcp": [{"HostIp": "127.0.0.1", "HostPort": "8001"}]}
+    enabler = NamedContainer("mistbow-enabler-1", {"HostConfig": {"PortBindings": bound}})
+    assert compose.enabler_url(enabler, tls=True) == "https://127.0.0.1:8001"
+    monkeypatch.setattr(image, "CHOSEN", "")
+    monkeypatch.setattr(image, "NAME", "mistbow")
+    configs = [{"services": {"enabler": {"image": name}}} for name in ("mistbow", "other:1")]
+    assert list(map(compose.chosen_image, configs)) == [None, "other:1"]
+    # An image with the usual name that the operator has chosen is not built either.
+    monkeypatch.setattr(image, "CHOSEN", "mistbow")
+    assert compose.chosen_image(configs[0]) == "mistbow"
 
 
 def test_fog_of_another_clone_is_recognized_by_its_folder(tmp_path: Path) -> None:

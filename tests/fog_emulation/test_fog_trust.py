@@ -1,6 +1,7 @@
 """The identities and tokens that the containers of a fog receive."""
 
 import doctest
+import os
 import shlex
 import stat
 from datetime import timedelta
@@ -194,6 +195,17 @@ def test_folder_of_the_operator_is_private(trust: FogTrust) -> None:
     trust.files(EDGE)
     for path in (trust.folder, *trust.folder.rglob("*")):
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be two users")
+def test_what_root_creates_belongs_to_the_owner_of_the_folder_around_it(tmp_path: Path) -> None:
+    """`mistbow fog` needs root; `make up` uses the same files without root."""
+    os.chown(tmp_path, 10001, 10002)
+    trust = FogTrust(tmp_path / ".mistbow" / "compose")
+    trust.files(CORE)
+    trust.files(SENDER)
+    for path in tmp_path.rglob("*"):
+        assert (path.stat().st_uid, path.stat().st_gid) == (10001, 10002), path
 
 
 def test_archive_has_private_files_of_the_image_s_user() -> None:
