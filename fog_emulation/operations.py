@@ -67,4 +67,5 @@ def _name(file: Path) -> str:
 
 
 def _backend(file: Path, trust: FogTrust | None = None) -> DockerBackend:
-    return DockerBackend(_name(file), plan(model.load(file)), load_services(file), trust)
+    fog = model.load(file)
+    return DockerBackend(_name(file), plan(fog), load_services(file, fog.replicas), trust)
