@@ -20,7 +20,7 @@ _PAIRS = {"environment", "labels"}
 # the model, start together, and run until an action ends them.
 _REPLACED = {
     *("cap_drop", "cpus", "depends_on", "deploy", "healthcheck", "hostname", "init", "logging"),
-    *("mem_limit", "networks", "ports", "read_only", "restart", "security_opt"),
+    *("mem_limit", "networks", "pids_limit", "ports", "read_only", "restart", "security_opt"),
     *("stop_grace_period", "tmpfs", "tty", "volumes"),
 }
 

@@ -19,6 +19,7 @@ from deploy.replicas import (
     requested_replicas,
 )
 from fog_emulation import model
+from fog_emulation.docker_backend import PIDS_LIMIT
 from fog_emulation.fog_trust import FOLDER, FogTrust, NodeTrust, node_trust, trust_folder
 from fog_emulation.units import memory_bytes
 from mistbow.errors import ConflictError, InvalidRequestError, MistbowError
@@ -154,6 +155,8 @@ def test_buses_report_to_the_edges() -> None:
 def test_memory_and_processor_are_limited(name: str) -> None:
     assert memory_bytes(SERVICES[name]["mem_limit"].upper()) <= 2.5 * 2**30
     assert 0 < SERVICES[name]["cpus"] <= 1.5
+    # A stolen edge, which can run any program, starts no endless number of them.
+    assert SERVICES[name]["pids_limit"] == PIDS_LIMIT
 
 
 def test_total_memory_is_at_most_12_gib() -> None:

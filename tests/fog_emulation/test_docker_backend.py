@@ -225,6 +225,7 @@ def test_limits_are_changed_and_apply_to_stress(make: Any, client: Any) -> None:
     container.reload()
     assert container.attrs["HostConfig"]["CpuQuota"] == 25_000
     assert container.attrs["HostConfig"]["Memory"] == 256 * 2**20
+    assert container.attrs["HostConfig"]["PidsLimit"] == docker_backend.PIDS_LIMIT
 
     def used() -> tuple[float, float]:
         usage = container.stats(stream=False)["cpu_stats"]["cpu_usage"]["total_usage"]
