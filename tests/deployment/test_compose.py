@@ -27,6 +27,7 @@ from mistbow.telemetry import MAX_LOG_BYTES
 from storage_agent.settings import AgentSettings
 from tests.deployment.monitoring_files import documented, sites_of
 from tests.fog_emulation.cities import FILES
+from tests.support.programs import lack
 
 FILE = image.ROOT / "docker-compose.yml"
 WRITTEN: dict[str, Any] = yaml.safe_load(FILE.read_text())
@@ -416,7 +417,7 @@ def test_config_of_compose_has_the_requested_replicas_and_buses_know_how_many_ed
     try:
         tool = compose.find_tool()
     except MistbowError:
-        pytest.skip("compose is not installed")
+        lack("compose is not installed")
     monkeypatch.setenv("MISTBOW_EDGES", "2")
     found = compose.config(tool)
     assert requested_replicas(found) == {**dict.fromkeys(SERVICES, 1), **AGENTS, "edge": 2}

@@ -28,6 +28,7 @@ from mistbow.auth.keyring import Keyring
 from mistbow.clock import utc_now
 from mistbow.errors import ConflictError
 from tests.fog_emulation.cities import FILES
+from tests.support.programs import required
 
 CORE = NodeTrust("cloud", ("agent",), ("*",))
 EDGE = NodeTrust("edge-1", ("agent", "worker"))
@@ -197,7 +198,7 @@ def test_folder_of_the_operator_is_private(trust: FogTrust) -> None:
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be two users")
+@required(os.geteuid() == 0, "needs root, to be two users")
 def test_what_root_creates_belongs_to_the_owner_of_the_folder_around_it(tmp_path: Path) -> None:
     """`mistbow fog` needs root; `make up` uses the same files without root."""
     os.chown(tmp_path, 10001, 10002)
