@@ -44,7 +44,7 @@ def folder_of(project: str) -> Path:
     return folder if project == _PROJECT else folder.with_name(f"{folder.name}-{project}")
 
 
-TRUST = FogTrust(folder_of(PROJECT))
+TRUST = FogTrust(folder_of(PROJECT), image.ROOT)
 CERTIFICATES = FogCertificates(TRUST.folder / "ca")
 INSIGHTS = image.ROOT / "examples" / "city.insights"
 

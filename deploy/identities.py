@@ -49,7 +49,16 @@ def deliver(
     ``certificates``: issues certificates for containers with the label ``mistbow.tls``; None: they
     get none. Raises ``UnavailableError`` if a container does not take its files.
     """
-    containers = list(containers)
+    try:
+        return _deliver(list(containers), trust, certificates)
+    finally:
+        # The certificates are in the same folder.
+        trust.give_to_owner()
+
+
+def _deliver(
+    containers: list[Any], trust: FogTrust, certificates: FogCertificates | None
+) -> Delivery:
     done: dict[str, list[str]] = {each.name: [] for each in containers}
     left_out: dict[str, str] = {}
     if certificates is not None:
