@@ -135,9 +135,7 @@ _HOW = (
     "of which an update replaces one). There are as many records as operations. Keys are drawn by "
     "YCSB's Zipf distribution. Mistbow stores records by `/app/put` and reads them by `/app/get`.",
     f"- Operations: the specification has runs of {listed(SPECIFIED_OPERATIONS)}; runs of 2,000 "
-    "are additional. Cases that the findings name as not measured need hours in which the host "
-    "does nothing else. In larger fogs, Mistbow already keeps the cores of the host busy, so these "
-    "cases would say more about the host than about the number of operations.",
+    "are additional. Cases that the findings name as not measured have not been run.",
     "- Workloads: A and B, by default. C and F are possible. D and E are not measured: with D, a "
     "client may read a record before another client has stored it; E scans records, and the nodes "
     "of a cluster answer no scans.",
