@@ -71,4 +71,6 @@ def run_commands_of_the_operator(output: str, folder: Path, *, timeout: float = 
     sites = eventually(lambda: run(status), timeout=timeout, what=status, pause=1)
     assert all(site in sites for site in ("cloud", "region-1", "edge-1")), sites
     assert deployment in run(listing)
-    assert run(results.replace("ID --follow", deployment))
+    # The last results are those of about one tick, most of them of these two insights.
+    found = run(results.replace("ID --follow", deployment))
+    assert any(insight in found for insight in ("worst_delay", "north_delay")), found
