@@ -80,7 +80,7 @@ def _restore(location: str, settings: IgniteSettings) -> None:
     archive = Archive(location)
     archive.check_files(archive.contents())
     make_home(settings.home)
-    with home_lock(settings.home, "run", "a suite"):
+    with home_lock(settings.home, "run", "mistbow restore"):
         server = IgniteServer(settings.home, jars=settings.jars_folder)
         server.config = ignite_config(settings)
         with server:

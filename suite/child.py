@@ -31,7 +31,8 @@ class Child:
     ``ready``: returns whether the process is ready to serve requests. ``inherits``: the names of
     the environment variables that the child inherits; None: all variables. ``env``: variables that
     are added to the environment. ``after``: the names of the children that must be ready first.
-    ``patience_s``: the time (s) between SIGTERM and SIGKILL.
+    ``uses``: the names of further children that run until this one has ended. ``patience_s``: the
+    time (s) between SIGTERM and SIGKILL.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Child:
     ready: Callable[[], bool]
     env: Mapping[str, str] = field(default_factory=dict)
     after: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
     patience_s: float = 8.0
     inherits: Collection[str] | None = None
 

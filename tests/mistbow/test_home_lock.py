@@ -25,6 +25,15 @@ def test_second_owner_of_a_home_is_refused_and_the_error_names_the_first(tmp_pat
         pass
 
 
+def test_error_names_the_command_that_has_the_home_and_not_the_second_one(tmp_path):
+    with (
+        home_lock(tmp_path, "run", "mistbow storage"),
+        pytest.raises(ConflictError, match=f"^mistbow storage already runs in {tmp_path}, as "),
+        home_lock(tmp_path, "run", "mistbow restore"),
+    ):
+        pass
+
+
 def test_other_services_lock_the_same_home(tmp_path):
     with lock(tmp_path), home_lock(tmp_path, "worker", "mistbow worker"):
         pass
