@@ -48,7 +48,7 @@ def run_printed_commands(output: str, folder: Path, *, timeout: float = 60.0) ->
         following.wait(10)
 
 
-def run_commands_of_the_operator(output: str, folder: Path, *, timeout: float = 60.0) -> None:
+def run_commands_of_the_operator(output: str, folder: Path, *, timeout: float = 180.0) -> None:
     """Run the printed commands of Mistbow after the printed line ``export …``.
 
     ``fabric status`` finds all sites and no problem, ``insights list`` the deployment of ``make
@@ -67,7 +67,7 @@ def run_commands_of_the_operator(output: str, folder: Path, *, timeout: float = 
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
 
-    # Just after a start, results may lag.
+    # Just after a start, results may lag, and links may have lost heartbeats.
     sites = eventually(lambda: run(status), timeout=timeout, what=status, pause=1)
     assert all(site in sites for site in ("cloud", "region-1", "edge-1")), sites
     assert deployment in run(listing)
