@@ -169,6 +169,17 @@ def merges(city: EmulatedFog) -> bool:
         return False
 
 
+def sees_all_workers(city: EmulatedFog) -> bool:
+    """Return whether the enabler serves, and has heard of all workers."""
+    client = city.enabler()
+    try:
+        return {each.name for each in client.fog().nodes} == CITY.workers
+    except MistbowError:
+        return False
+    finally:
+        client.close()
+
+
 def check_drains(city: EmulatedFog) -> None:
     """Drain an edge, whose fragments move to the cloud; the merges cannot leave the cloud.
 
@@ -210,6 +221,7 @@ def test_results_equal_the_oracle_s_through_deaths_cuts_and_drains(city: Emulate
     eventually(city.serves, timeout=120, what="the restarted enabler serves")
     # Until its lease ends, the fabric also lists the worker that died.
     eventually(lambda: merges(city), timeout=120, what="the merges run again")
+    eventually(lambda: sees_all_workers(city), timeout=120, what="the enabler sees all workers")
     check_drains(city)
     end = system_clock()
 
