@@ -253,10 +253,12 @@ def enabler_problems(
     warnings: Iterable[str],
     certificates: Iterable[str] = (),
     identity: Iterable[str] = (),
+    ended_tasks: Iterable[str] = (),
 ) -> Iterator[Problem]:
     """Yield the problems of the enabler itself.
 
     ``certificates``: its warnings of certificates. ``identity``: why other services refuse it.
+    ``ended_tasks``: the problems of its background tasks.
     """
     for text in waiting_for:
         yield _problem(
@@ -281,6 +283,9 @@ def enabler_problems(
             "Issue its identity again (mistbow identity issue), and copy it to the enabler.",
             "enabler",
         )  # fmt: skip
+    for text in ended_tasks:
+        what, remedy = problem_and_remedy(text)
+        yield _problem("error", "enabler_warning", "enabler", None, what, remedy)
 
 
 def onset_key(problem: Problem) -> tuple[str | None, ...]:

@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from mistbow.errors import MistbowError
-from mistbow.runtime.tasks import cancel_and_wait
+from mistbow.runtime.tasks import cancel_and_wait, log_early_end
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -156,6 +156,7 @@ class PeriodicTask:
     def start(self) -> None:
         """Start a task that calls ``work`` periodically, and that ``close`` cancels."""
         self._task = asyncio.create_task(self.run(), name=self._schedule.name)
+        self._task.add_done_callback(log_early_end)
 
     async def close(self) -> None:
         """Cancel the task that ``start`` started, and wait for the end of the task."""

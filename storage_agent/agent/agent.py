@@ -154,6 +154,7 @@ class Agent:
     async def warnings(self) -> list[str]:
         """Return the problems that an operator should solve although the agent is ready."""
         alarms = [*self._disk.problems, *self.membership.skew.problems]
+        alarms += [*self.membership.tasks.problems, *self.replication.tasks.problems]
         if self._parts is not None:
             alarms += frontier_warnings(self._parts.raw.log.frontier, self._clock())
         return [*await self._points.spool_warnings(), *alarms]

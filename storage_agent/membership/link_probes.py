@@ -58,9 +58,14 @@ class LinkProber:
         self._due_at: dict[str, float] = {}
         self._content = os.urandom(max(PART_BYTES))
 
+    @property
+    def is_enabled(self) -> bool:
+        """Whether links are probed."""
+        return self._interval_s > 0
+
     async def run(self) -> None:
-        """Probe one link after the other until cancelled."""
-        if self._interval_s > 0:
+        """Probe one link after the other until cancelled; return at once if no link is probed."""
+        if self.is_enabled:
             schedule = Schedule("link_probe", _PAUSE_S, delay_s=_PAUSE_S, max_retry_s=60.0)
             await PeriodicTask(self._probe_next, schedule).run()
 

@@ -1,9 +1,11 @@
 """The warnings of an agent, which operators see as a problem and its remedy."""
 
+import asyncio
 from pathlib import Path
 
 from mistbow.certificates import CertificateWatch
 from mistbow.clock import MAX_AHEAD_MS
+from storage_agent.agent.agent import Agent
 from storage_agent.agent.clock_steps import frontier_warnings
 from storage_agent.agent.disk_alarm import DiskAlarm
 from storage_agent.settings import AgentSettings
@@ -43,3 +45,20 @@ async def test_each_warning_of_an_agent_is_a_problem_and_after_its_colon_a_remed
         assert len(remedies) == 1, text
         assert remedies[0].split()[0] in REMEDIES, text
         assert any(letter.isdigit() for letter in problem) or "contains" in problem, text
+
+
+async def test_background_tasks_that_have_ended_are_warnings(tmp_path: Path) -> None:
+    async def fail() -> None:
+        raise RuntimeError("broken")
+
+    agent = Agent(AgentSettings(home=tmp_path))
+    agent.membership.tasks.spawn("metadata of other sites", fail())
+    agent.replication.tasks.spawn("replicas of other sites", fail())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    found = [text.partition(":")[0] for text in await agent.warnings()]
+    assert found == [
+        "the background task 'metadata of other sites' has ended",
+        "the background task 'replicas of other sites' has ended",
+    ]
+    await agent.close()
