@@ -18,6 +18,13 @@ from mistbow.errors import UnavailableError
 from mistbow.streams.schemas import METADATA
 from mistbow.streams.wire import MAX_INT64, Chunk
 from storage_agent.membership.journal import STORE
+from storage_agent.replication.replica_attributes import (
+    BASE,
+    COPY,
+    SOURCE,
+    ReplicaAttributes,
+    read_attributes,
+)
 from storage_agent.replication.source.deletions import DeletionNotice, decode_notice
 from storage_agent.request_key import RequestKey
 from storage_agent.streams.conform import conform_received
@@ -29,10 +36,7 @@ from storage_agent.timeseries.history import History
 WAITING = "waiting for its site"
 FOLLOWING = "following"
 
-# The stored attributes of a replica's stream.
-SOURCE = "of"
-COPY = "copy"
-_BASE = "base"
+# The stored attributes of a replica's stream that only this site reads.
 _COMPLETE = "complete"
 _COMPLETE_TO = "complete_to"
 _DELETED = "deleted"
@@ -81,7 +85,7 @@ class Replica:
     @property
     def position(self) -> int:
         """The position in the source up to which the replica has stored all rows."""
-        return self._stream.log.frontier - int(self._attribute(_BASE, 0))
+        return self._stream.log.frontier - self._attributes.base
 
     @property
     def rows(self) -> int:
@@ -91,8 +95,7 @@ class Replica:
     @property
     def store(self) -> str | None:
         """The name of the source's store to which ``position`` refers; None before ``begin``."""
-        store: str | None = self._attribute(STORE, None)
-        return store
+        return self._attributes.store
 
     @property
     def complete(self) -> bool:
@@ -154,8 +157,8 @@ class Replica:
             position = head  # the source lost its end, which is only here now
         position = max(position, first)
         base = self._stream.log.frontier - position
-        if (self.store, self._attribute(_BASE, 0)) != (store, base):
-            changes |= {STORE: store, _BASE: base}
+        if (self.store, self._attributes.base) != (store, base):
+            changes |= {STORE: store, BASE: base}
         if changes:
             await self._set_attributes(changes)
         self._received = self.position
@@ -171,7 +174,7 @@ class Replica:
             await self._apply(decode_notice(chunk.note, self._stream.log.schema))
             return
         log = self._stream.log
-        reached = int(self._attribute(_BASE, 0)) + chunk.position.next
+        reached = self._attributes.base + chunk.position.next
         _check_position(reached)
         rows = conform_received(chunk.rows, log.schema)
         if rows.num_rows:
@@ -242,6 +245,10 @@ class Replica:
                 "an append that had timed out was stored; the deletions are requested again"
             )
 
+    @property
+    def _attributes(self) -> ReplicaAttributes:
+        return read_attributes(self._stream.log.attributes)
+
     def _attribute(self, name: str, default: Any) -> Any:
         return self._stream.log.attributes.get(name, default)
 
@@ -274,8 +281,8 @@ def is_half_made(stream: Stream) -> bool:
 
 def open_replica(stream: Stream, clock: Clock, *, replaces: bool = False) -> Replica | None:
     """Return the replica that a stream stores; None if the stream stores no replica."""
-    attributes = stream.log.attributes
-    if SOURCE not in attributes or COPY not in attributes:
+    attributes = read_attributes(stream.log.attributes)
+    source, copy = attributes.source, attributes.copy
+    if source is None or copy is None:
         return None
-    copy = msgspec.json.decode(attributes[COPY], type=Copy)
-    return Replica(attributes[SOURCE], copy, stream, clock, replaces=replaces)
+    return Replica(source, copy, stream, clock, replaces=replaces)
