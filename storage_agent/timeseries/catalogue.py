@@ -57,10 +57,19 @@ class _SharedSelection:
         return replace(selection, has_latest=current)
 
 
-class Catalogue:
-    """The series that this agent stores, keyed by (metric, entity)."""
+def never_expired() -> int:
+    """Return the time (ms) before which values have expired: none has."""
+    return EARLIEST
 
-    def __init__(self) -> None:
+
+class Catalogue:
+    """The series that this agent stores, keyed by (metric, entity).
+
+    ``expired_before``: returns the time (ms) before which values that arrived have expired.
+    """
+
+    def __init__(self, expired_before: Callable[[], int] = never_expired) -> None:
+        self.expired_before = expired_before
         self._index = SeriesIndex()
         self._store = CatalogueStore(self._index)
         self._applied = 0
@@ -69,7 +78,6 @@ class Catalogue:
         # The descriptions of the series that were removed since the application of a segment began;
         # None: no segment is being applied.
         self._removed: dict[Series, bytes] | None = None
-        self.expired_before: Callable[[], int] = lambda: EARLIEST
 
     def __len__(self) -> int:
         return len(self._index)

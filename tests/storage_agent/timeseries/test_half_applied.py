@@ -70,8 +70,7 @@ class Site:
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.catalogue, self.published = Catalogue(), Published()
-        self.catalogue.expired_before = stream.log.expired_before
+        self.catalogue, self.published = Catalogue(stream.log.expired_before), Published()
         self.remover = PointRemover(stream, self.catalogue, NoOffloads())
         derived = SeriesOfSegments(self.catalogue, self.published)
         stream.log.attach(SegmentConsumer(derived.apply, self.catalogue.checkpointed_position))
