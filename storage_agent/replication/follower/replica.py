@@ -8,6 +8,7 @@ rows again, because it lost its store or its last rows, the stored rows remain: 
 
 import secrets
 import time
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -33,9 +34,6 @@ from storage_agent.streams.state import State
 from storage_agent.streams.streams import REPLICA_PREFIX, Stream
 from storage_agent.timeseries.history import History
 
-WAITING = "waiting for its site"
-FOLLOWING = "following"
-
 # The stored attributes of a replica's stream that only this site reads.
 _COMPLETE = "complete"
 _COMPLETE_TO = "complete_to"
@@ -45,6 +43,25 @@ _INSTANCE = "made"
 _LOST_ROWS = "lost"
 
 _SAVE_S = 5.0
+
+
+class FollowState(StrEnum):
+    """What a replica does, as text for operators; agents publish these texts."""
+
+    WAITING = "waiting for its site"
+    FOLLOWING = "following"
+    DISK_FULL = "too little free space on the disk"
+    MISSED_DELETIONS = (
+        "the source has dropped tombstones that the replica needs; withdraw the copy and request "
+        "it again"
+    )
+    LOST_ROWS = "the replica has lost rows; withdraw the copy and request it again"
+    TOO_LARGE = "the source sends rows in parts that are too large to store; upgrade the source"
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether an operator must act before the replica can have all rows."""
+        return self not in (FollowState.WAITING, FollowState.FOLLOWING)
 
 
 class Replica:
@@ -59,7 +76,7 @@ class Replica:
         self.source = source
         self.copy = copy
         self.history = History(stream.log, replaces=replaces)
-        self.state = WAITING
+        self._state = FollowState.WAITING
         self._stream = stream
         self._clock = clock
         self._complete_to = int(self._attribute(_COMPLETE_TO, 0))
@@ -71,6 +88,16 @@ class Replica:
     def name(self) -> str:
         """The name of the stream that stores the replica."""
         return self._stream.name
+
+    @property
+    def state(self) -> FollowState:
+        """What the replica does at present."""
+        return self._state
+
+    def enter(self, state: FollowState) -> None:
+        """Enter a state, but not ``WAITING`` after ``TOO_LARGE``, which an operator must see."""
+        if (self._state, state) != (FollowState.TOO_LARGE, FollowState.WAITING):
+            self._state = state
 
     @property
     def stream(self) -> Stream:
