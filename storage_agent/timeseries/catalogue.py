@@ -6,7 +6,7 @@ a restart, the agent reads the checkpoint and applies the later segments.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
@@ -166,16 +166,6 @@ class Catalogue:
         else:
             self._index.set_latest(number, latest.ts, latest.value, latest.created, latest.seen)
             self._store.mark(number)
-
-    def all(self) -> Iterator[tuple[Series, Metadata]]:
-        """Yield every series with its metadata."""
-        yield from self.select().items()
-
-    def find(
-        self, metrics: Collection[str], entities: Collection[str]
-    ) -> Iterator[tuple[Series, Metadata]]:
-        """Yield the series with the given metrics and entities; an empty collection matches all."""
-        yield from self.select(metrics, entities).items()
 
     def select(
         self, metrics: Collection[str] = (), entities: Collection[str] = ()

@@ -60,8 +60,7 @@ def test_catalogue_finds_series_by_metric_and_entity(
         else:
             catalogue.set_latest(series, None)
             there.discard(series)
-    found = [series for series, _ in catalogue.find(metrics, entities)]
-    assert sorted(found) == sorted(
+    assert sorted(catalogue.select(metrics, entities)) == sorted(
         (metric, entity)
         for metric, entity in there
         if (not metrics or metric in metrics) and (not entities or entity in entities)
