@@ -19,9 +19,9 @@ from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import Caller, current_caller
 from mistbow.client.answer_time import AnswerTime, send_within
 from mistbow.client.bounded_answers import IN_PARTS, at_most
-from mistbow.client.connections import async_transport
 from mistbow.client.credentials import ServiceCredentials, UnverifiedServiceError
-from mistbow.errors import FencedError, NotFoundError, UnavailableError
+from mistbow.client.service_client import async_service_client
+from mistbow.errors import FencedError, NotFoundError, UnavailableError, from_answer
 from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.telemetry import get_logger
 from mistbow.tls import client_context
@@ -339,12 +339,8 @@ class DomainProxy:
         """Return the client for an enabler, which must be of the site that announces it."""
         key, url = (to.site, to.enabler.url), to.enabler.url
         if key not in self._clients:
-            self._clients[key] = httpx.AsyncClient(
-                base_url=url,
-                auth=ServiceCredentials(url, self._proof, kind="enabler", site=to.site),
-                transport=async_transport(self._tls, _LIMITS),
-                trust_env=False,
-            )
+            credentials = ServiceCredentials(url, self._proof, kind="enabler", site=to.site)
+            self._clients[key] = async_service_client(url, credentials, self._tls, _LIMITS)
         return self._clients[key]
 
 
@@ -375,22 +371,13 @@ def _check(to: KnownEnabler, answer: httpx.Response, what: str) -> None:
     """Raise the error of an unsuccessful answer to the request ``what``."""
     if answer.is_success:
         return
-    code, message = _error_of(answer)
+    error = from_answer(answer.status_code, answer.content)
     enabler = f"the enabler of the domain {to.enabler.domain} at {to.enabler.url}"
-    why = f"{enabler} refuses {what} ({answer.status_code}): {message}"
+    why = f"{enabler} refuses {what} ({answer.status_code}): {error.message}"
     is_permanent = answer.is_client_error and answer.status_code not in _TRANSIENT
-    if is_permanent and code != FencedError.code:
+    if is_permanent and error.code != FencedError.code:
         raise EnablerRefusedError(why)
     raise UnavailableError(why)
-
-
-def _error_of(answer: httpx.Response) -> tuple[str, str]:
-    """Return the code and the message of an error that an enabler answers."""
-    try:
-        error = answer.json()["error"]
-        return str(error["code"]), str(error["message"])
-    except (ValueError, KeyError, TypeError):
-        return "", answer.reason_phrase or "no reason"
 
 
 def _silent(to: KnownEnabler, error: Exception) -> str:
