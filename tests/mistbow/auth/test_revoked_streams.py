@@ -20,18 +20,13 @@ from starlette.responses import StreamingResponse
 from mistbow.auth.rules import requires
 from mistbow.auth.token_file import new_token_file, read_token_file, write_token_file
 from mistbow.http.protocol import BoundedProtocol
-from mistbow.service import create_service
 from mistbow.streams.wire import MEDIA_TYPE
 from storage_agent.settings import AgentSettings
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 
 OWN = "of-the-fog"
 
 Endpoint = Callable[[], Awaitable[Any]]
-
-
-async def _ready() -> list[str]:
-    return []
 
 
 async def _endless() -> AsyncIterator[bytes]:
@@ -58,7 +53,7 @@ def service(
     content, token = new_token_file().with_token("page", frozenset({"read"}), "", None)
     write_token_file(file, content)
     settings = AgentSettings(home=tmp_path / "home", token=SecretStr(OWN), tokens_file=file)
-    app = create_service("test", settings, readiness=_ready)
+    app = plain_service(settings)
     router = APIRouter()
     router.add_api_route(path, requires("read")(endpoint), methods=[method])
     app.include_router(router)

@@ -17,12 +17,11 @@ from pydantic import SecretStr
 
 from mistbow.auth.rules import requires
 from mistbow.http.protocol import BoundedProtocol
-from mistbow.service import create_service
 from mistbow.tls import TlsFiles, client_context
 from storage_agent.settings import AgentSettings
 from tests.support.certificates import Authority
 from tests.support.conditions import eventually
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 
 # The tests wait for limits of time.
 pytestmark = pytest.mark.integration
@@ -35,14 +34,10 @@ DELETION = b"DELETE /points HTTP/1.1\r\nHost: localhost\r\n\r\n"
 FOREIGN = HEAD.replace(b"\r\n\r\n", b"\r\nOrigin: http://evil.example\r\n\r\n")
 
 
-async def ready() -> list[str]:
-    return []
-
-
 def service(home: Path | None = None) -> FastAPI:
     """Return an application that reads bodies; with a home, it needs a token."""
     settings = AgentSettings() if home is None else AgentSettings(home=home, token=SecretStr(OWN))
-    app = create_service("test", settings, readiness=ready)
+    app = plain_service(settings)
     app.state.deletions = 0
 
     @app.post("/body")

@@ -10,9 +10,8 @@ from fastapi import FastAPI, Request
 
 from mistbow.auth.rules import requires
 from mistbow.http.protocol import BoundedProtocol
-from mistbow.service import create_service
 from storage_agent.settings import AgentSettings
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 
 # The tests wait for limits of time.
 pytestmark = pytest.mark.integration
@@ -20,13 +19,9 @@ pytestmark = pytest.mark.integration
 PUT = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
 
 
-async def ready() -> list[str]:
-    return []
-
-
 def service() -> FastAPI:
     """Return an application that answers after a while, or never."""
-    app = create_service("test", AgentSettings(), readiness=ready)
+    app = plain_service(AgentSettings())
 
     @app.post("/body")
     @requires("ingest")
