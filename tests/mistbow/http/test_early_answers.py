@@ -125,12 +125,20 @@ def test_connection_closes_after_the_rest_of_the_body_and_serves_no_further_requ
     loop: str,
 ) -> None:
     app = service()
-    with served(app, http=BoundedProtocol, loop=loop) as url, connect(url) as client:
-        client.sendall(FOREIGN % 200_000 + bytes(100_000))
+    received: list[int] = []
+
+    class Counting(BoundedProtocol):
+        def data_received(self, data: bytes) -> None:
+            received.append(len(data))
+            super().data_received(data)
+
+    with served(app, http=Counting, loop=loop) as url, connect(url) as client:
+        sent = FOREIGN % 200_000 + bytes(100_000)
+        client.sendall(sent)
         answer = b"".join(iter(lambda: client.recv(65536), b""))  # until the sending side is closed
         assert answer.startswith(b"HTTP/1.1 403")
-        time.sleep(0.2)
-        assert is_open(client)
+        client.sendall(b".")
+        eventually(lambda: sum(received) == len(sent) + 1, what="the service reads further bytes")
         client.sendall(bytes(99_999) + DELETION)
         eventually(lambda: not is_open(client), what="the connection is closed")
         assert httpx.delete(f"{url}/points").status_code == 200

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections import defaultdict
 from collections.abc import Iterator
 
 import httpx
@@ -19,15 +20,19 @@ pytestmark = pytest.mark.integration
 PUT = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
 
 
+half_closed: defaultdict[object, asyncio.Event] = defaultdict(asyncio.Event)
+"""Address of a client -> the event that is set when its sending side is closed."""
+
+
 def service() -> FastAPI:
-    """Return an application that answers after a while, or never."""
+    """Return an application that answers once the client's sending side is closed, or never."""
     app = plain_service(AgentSettings())
 
     @app.post("/body")
     @requires("ingest")
     async def body(request: Request) -> int:
         found = await request.body()
-        await asyncio.sleep(0.2)  # the end of what the client sends arrives before the answer
+        await half_closed[request.client].wait()
         return len(found)
 
     @app.get("/never")
@@ -44,6 +49,10 @@ class Hasty(BoundedProtocol):
 
 class Patient(BoundedProtocol):
     half_closed_seconds = 60.0
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        half_closed[self.client].set()
+        return super().eof_received()
 
 
 @pytest.fixture(scope="module")
