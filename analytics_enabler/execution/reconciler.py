@@ -106,8 +106,9 @@ class Reconciler:
         )
         self._qualities = qualities
         self.estimates = DemandEstimates(
-            planner, self._workers, catalogue, rates, qualities, self._task.wake
-        )
+            planner, self._workers, catalogue, rates, qualities, self._task.wake,
+            lambda site: fabric_view.unreachable_since(site) is None,
+        )  # fmt: skip
         self.status = ExecutionStatus(
             planner, placements, driver, self._workers, fabric_view, self.outage, clock
         )
