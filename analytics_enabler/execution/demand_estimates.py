@@ -47,7 +47,8 @@ _MAX_WORKS = 10_000
 class DemandEstimates:
     """Estimates fragments, and teaches the cost model by the workers' reports.
 
-    ``on_change``: called when the demand of a fragment has changed.
+    ``on_change``: called when the demand of a fragment has changed. ``is_reachable``: returns
+    whether a site is reachable.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class DemandEstimates:
         rates: PointRates,
         qualities: SourceQualities,
         on_change: Callable[[], None],
+        is_reachable: Callable[[str], bool],
     ) -> None:
         self._planner = planner
         self._workers = workers
@@ -65,6 +67,7 @@ class DemandEstimates:
         self._rates = rates
         self._qualities = qualities
         self._on_change = on_change
+        self._is_reachable = is_reachable
         self._model = CostModel()
         self._last_demands = LastDemands(time.monotonic)
         self._series = SeriesIndex()
@@ -292,7 +295,8 @@ class DemandEstimates:
         sites |= self._sites if is_recent else frozenset()
         self._rates_at, self._sites = now, sites
         series = await self._catalogue.series()
-        rates = await self._rates.metric_rates(sorted(sites))
+        # A request to another site is repeated for up to 2 s, for which a submission would wait.
+        rates = await self._rates.metric_rates(sorted(filter(self._is_reachable, sites)))
         if series is not None:
             active = {key: each.entities for key, each in rates.items() if each.entities}
             self._series = series.restricted(active)

@@ -23,6 +23,12 @@ from analytics_enabler.groups import Group
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import NotFoundError
 
+MAX_REQUESTS = 16
+"""The maximum number of groups whose results are looked up at the same time.
+
+Each look-up uses a connection to the storage agent, which checks of the lease and appends need too.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedSites:
@@ -46,6 +52,7 @@ class Planner:
         self._agent = agent
         self._placements = placements
         self._patience_ms = patience_ms
+        self._limit = asyncio.Semaphore(MAX_REQUESTS)
         self.tasks: dict[Group, Tasks] = {}
 
     async def plan(self, generations: Sequence[Generation], sites: PlannedSites) -> None:
@@ -83,7 +90,8 @@ class Planner:
         self, group: Group, plan: Plan, running: PartialsVersion | None
     ) -> PartialsVersion:
         try:
-            info = await self._agent.info(group.results)
+            async with self._limit:
+                info = await self._agent.info(group.results)
             required = required_version(plan, info.frontier, info.attributes.get("outputs", ()))
         except NotFoundError:
             required = required_version(plan, 0, ())

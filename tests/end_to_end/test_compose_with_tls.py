@@ -20,9 +20,7 @@ from tests.support.composed_fog import (
     check_documented_ports,
     check_no_port_at_the_host,
     check_no_udp,
-    healthy_members,
     running_fog,
-    scan_all,
 )
 from tests.support.emulated_fogs import NEED_IMAGE
 from tests.support.secret_search import present_beside_files, present_in_container, secrets_in
@@ -36,16 +34,6 @@ DAY = timedelta(days=1)
 def fog(containers: None) -> Iterator[Fog]:
     with running_fog(tls=True) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def members(fog: Fog) -> dict[str, Container]:
-    return healthy_members(fog)
-
-
-@pytest.fixture(scope="module")
-def scans(members: dict[str, Container]) -> list[Scan]:
-    return scan_all(members)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from analytics.plan.fragments import Merge, Partial, Whole
 from analytics_enabler.execution.group_placements import GroupPlacements
-from analytics_enabler.execution.planner import PlannedSites, Planner
+from analytics_enabler.execution.planner import MAX_REQUESTS, PlannedSites, Planner
 from analytics_enabler.fabric_view import WorkerlessSites
 from analytics_enabler.fragments import MERGE, WHOLE, Tasks
 from analytics_enabler.groups import Group
@@ -14,6 +14,7 @@ from mistbow.errors import NotFoundError
 from tests.analytics_enabler.support import MemoryJournal, deployment
 
 ALL = Group(scope=None, scheduler="fair")
+TWO_SITES = PlannedSites(("cloud", "edge"), "cloud", WorkerlessSites())
 
 
 class AgentWithoutResults:
@@ -31,6 +32,21 @@ class AgentWithDelayedAnswers(AgentWithoutResults):
 
     async def info(self, stream: str) -> Any:
         await self._barrier.wait()
+        return await super().info(stream)
+
+
+class CountingAgent(AgentWithoutResults):
+    """An agent that counts the requests that wait for an answer; ``most``: at the same time."""
+
+    def __init__(self) -> None:
+        self._waiting = 0
+        self.most = 0
+
+    async def info(self, stream: str) -> Any:
+        self._waiting += 1
+        self.most = max(self.most, self._waiting)
+        await asyncio.sleep(0)
+        self._waiting -= 1
         return await super().info(stream)
 
 
@@ -57,6 +73,17 @@ async def test_groups_are_planned_at_the_same_time() -> None:
     async with asyncio.timeout(5):
         await planned(one, f"{text}; b = {text[4:]} WITH SCHEDULER=latency", "cloud", "edge")
     assert {group.scheduler for group in one.tasks} == {"fair", "latency"}
+
+
+async def test_plan_of_many_groups_sends_a_limited_number_of_requests_at_the_same_time() -> None:
+    agent = CountingAgent()
+    one, number = planner(agent), 3 * MAX_REQUESTS
+    text = "; ".join(
+        f"i{each} = COMPUTE AVG(x, 10 s) EVERY 5 s WITH SCHEDULER=latency(margin={each / 100})"
+        for each in range(number)
+    )
+    await one.plan(deployment(text, 100_000).running, TWO_SITES)
+    assert (len(one.tasks), agent.most) == (number, MAX_REQUESTS)
 
 
 async def test_merge_whose_other_sites_were_removed_computes_the_panes_of_new_insights() -> None:
