@@ -16,7 +16,6 @@ import msgspec
 from mistbow.client.operation_model import Copy
 from mistbow.clock import Clock
 from mistbow.errors import UnavailableError
-from mistbow.streams.schemas import METADATA
 from mistbow.streams.wire import MAX_INT64, Chunk
 from storage_agent.membership.journal import STORE
 from storage_agent.replication.replica_attributes import (
@@ -31,7 +30,7 @@ from storage_agent.request_key import RequestKey
 from storage_agent.streams.conform import conform_received
 from storage_agent.streams.segments import empty_batch
 from storage_agent.streams.state import State
-from storage_agent.streams.streams import REPLICA_PREFIX, Stream
+from storage_agent.streams.streams import REPLICA_PREFIX, Stream, is_metadata_replica
 from storage_agent.timeseries.history import History
 
 # The stored attributes of a replica's stream that only this site reads.
@@ -299,15 +298,22 @@ def _check_position(position: int) -> None:
         raise UnavailableError("the source states a position below 0, or above 2^63 - 1")
 
 
+def _is_replica(stream: Stream) -> bool:
+    """Return whether the name of a stream is that of a replica, but not of a metadata replica."""
+    return stream.name.startswith(REPLICA_PREFIX) and not is_metadata_replica(stream.name)
+
+
 def is_half_made(stream: Stream) -> bool:
     """Return whether a stream is empty, and was created for a replica that was never registered."""
-    is_replica = stream.name.startswith(REPLICA_PREFIX)
-    is_replica = is_replica and stream.name.split("/")[2:] != [METADATA]
-    return is_replica and COPY not in stream.log.attributes and stream.log.head == 0
+    is_registered = COPY in stream.log.attributes
+    return _is_replica(stream) and not is_registered and stream.log.head == 0
 
 
 def open_replica(stream: Stream, clock: Clock, *, replaces: bool = False) -> Replica | None:
     """Return the replica that a stream stores; None if the stream stores no replica."""
+    # Clients give other streams attributes of any names, with any values.
+    if not _is_replica(stream):
+        return None
     attributes = read_attributes(stream.log.attributes)
     source, copy = attributes.source, attributes.copy
     if source is None or copy is None:
