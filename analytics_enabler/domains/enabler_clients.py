@@ -10,8 +10,11 @@ import httpx
 from analytics_enabler.domains.directory import KnownEnabler
 from mistbow.client.credentials import ServiceCredentials
 from mistbow.client.service_client import async_service_client
+from mistbow.telemetry import get_logger
 from mistbow.tls import client_context
 from mistbow.trust_settings import TokenSettings
+
+log = get_logger(__name__)
 
 _LIMITS = httpx.Limits(max_connections=200, max_keepalive_connections=20)
 
@@ -76,10 +79,18 @@ class EnablerClients:
     def _close(self, addresses: Iterable[_Address]) -> None:
         """Close clients in tasks of their own, which the end of a request does not cancel."""
         for address in addresses:
-            task = asyncio.create_task(self._clients.pop(address).http.aclose())
+            task = asyncio.create_task(_close(address, self._clients.pop(address).http))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
 
 def _address(enabler: KnownEnabler) -> _Address:
     return enabler.site, enabler.enabler.url
+
+
+async def _close(address: _Address, client: httpx.AsyncClient) -> None:
+    try:
+        await client.aclose()
+    except Exception as error:
+        site, url = address
+        log.error("enabler_client_close_failed", site=site, url=url, exc_info=error)

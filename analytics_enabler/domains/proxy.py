@@ -2,8 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from urllib.parse import quote
 
 import httpx
@@ -296,10 +296,13 @@ class DomainProxy:
     async def _send(self, request: Request, to: KnownEnabler, marks: Mapping[str, str]) -> Response:
         """Return the answer to a request; ``marks``: the headers of a proxied request."""
         body = await request.body()
-        with ExitStack() as stack:
+        async with AsyncExitStack() as stack:
             client = stack.enter_context(self.clients.using(to))
             answer = await self._answer(client, request, body, to, marks)
-            return _ProxiedAnswer(answer, stack.pop_all().close)
+            stack.push_async_callback(answer.aclose)
+            proxied = _ProxiedAnswer(answer)
+            proxied.end = stack.pop_all()
+            return proxied
 
     async def _answer(
         self,
@@ -351,20 +354,18 @@ def _headers_s(timeout: httpx.Timeout) -> float:
 
 
 class _ProxiedAnswer(StreamingResponse):
-    """The answer of another enabler; ``release``: called when it was passed on, or has failed."""
+    """The answer of another enabler; ``end``: closed when it was passed on, or has failed."""
 
-    def __init__(self, answer: httpx.Response, release: Callable[[], None]) -> None:
+    def __init__(self, answer: httpx.Response) -> None:
         headers = {name: answer.headers[name] for name in _ANSWER_HEADERS if name in answer.headers}
         super().__init__(answer.aiter_raw(), answer.status_code, headers)
-        self._answer = answer
-        self._release = release
+        self.end = AsyncExitStack()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._release()
-            await self._answer.aclose()
+            await self.end.aclose()
 
 
 def is_proxied(headers: Mapping[str, str]) -> bool:

@@ -1,11 +1,12 @@
 """The HTTP clients of the proxy to other enablers are closed when nobody needs them any more."""
 
-from collections.abc import MutableMapping
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import ClientDisconnect
 
 from analytics_enabler import main
 from analytics_enabler.domains.directory import DomainDirectory, KnownEnabler
@@ -49,6 +50,22 @@ class Fog:
         with self.clients.using(moved) as client:
             assert not client.is_closed
         return client
+
+
+class ClosedStream(httpx.AsyncByteStream):
+    """A short body that records that it was closed; ``on_close``: called at its close."""
+
+    def __init__(self, on_close: Callable[[], object] = lambda: None) -> None:
+        self.is_closed = False
+        self._on_close = on_close
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b": ping\n\n"
+
+    async def aclose(self) -> None:
+        """Record the close."""
+        self._on_close()
+        self.is_closed = True
 
 
 async def are_closed(*clients: httpx.AsyncClient) -> None:
@@ -101,6 +118,46 @@ async def test_proxied_events_continue_after_their_enabler_has_left_the_fabric()
     await answer({"type": "http", "asgi": {"spec_version": "2.4"}}, receive, send)
     assert b"".join(sent) == 3 * b": ping\n\n"
     fog.client_at(5)
+    await are_closed(client)
+    await fog.proxy.close()
+
+
+async def test_client_is_closed_although_the_headers_of_an_answer_cannot_be_passed_on() -> None:
+    fog = Fog()
+    client = fog.client_at(2)
+    feed = ClosedStream()
+    headers = {b"content-disposition": "\u20ac".encode()}
+    answer = httpx.Response(200, headers=headers, stream=feed)
+    client._transport, client._auth = httpx.MockTransport(lambda _: answer), None
+    with pytest.raises(UnicodeEncodeError):
+        await fog.proxy.send(request_for("/api/events"), enabler_at(2))
+    assert feed.is_closed
+    fog.client_at(3)
+    await are_closed(client)
+    await fog.proxy.close()
+
+
+async def test_answer_is_closed_before_its_client_is_free() -> None:
+    fog = Fog()
+    client = fog.client_at(2)
+    # Before the answer is closed, its enabler moves, and a further client is opened.
+    feed = ClosedStream(lambda: fog.client_at(3))
+    answer = httpx.Response(200, stream=feed)
+    client._transport, client._auth = httpx.MockTransport(lambda _: answer), None
+    passed_on = await fog.proxy.send(request_for("/api/events"), enabler_at(2))
+
+    async def disconnect(_: MutableMapping[str, Any]) -> None:
+        raise OSError
+
+    async def never() -> MutableMapping[str, Any]:
+        raise AssertionError("the answer reads no request")
+
+    with pytest.raises(ClientDisconnect):
+        await passed_on({"type": "http", "asgi": {"spec_version": "2.4"}}, never, disconnect)
+    assert feed.is_closed
+    with fog.clients.using(enabler_at(2)) as same:
+        assert same is client
+    fog.client_at(4)
     await are_closed(client)
     await fog.proxy.close()
 
