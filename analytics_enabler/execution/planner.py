@@ -22,6 +22,7 @@ from analytics_enabler.fragments import (
 from analytics_enabler.groups import Group
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import NotFoundError
+from mistbow.runtime.tasks import cancel_and_wait
 
 MAX_REQUESTS = 16
 """The maximum number of groups whose results are looked up at the same time.
@@ -58,9 +59,15 @@ class Planner:
     async def plan(self, generations: Sequence[Generation], sites: PlannedSites) -> None:
         """Plan the tasks of all running generations, and store the result in ``tasks``."""
         plans = await asyncio.to_thread(plans_of, generations)
-        placements = await asyncio.gather(
-            *(self._placement(group, plan, sites) for group, plan in plans.items())
-        )
+        tasks = [
+            asyncio.create_task(self._placement(group, plan, sites))
+            for group, plan in plans.items()
+        ]
+        try:
+            placements = await asyncio.gather(*tasks)
+        finally:
+            # After an error, the other look-ups would delay those of the next call.
+            await cancel_and_wait(tasks)
         await self._placements.replace(placements)
         self.tasks = {
             group: self._tasks(placement, plan, sites.own)
