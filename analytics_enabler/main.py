@@ -206,7 +206,7 @@ def create_app(
         fog_view, lambda: map(shown, deployments.all()), readiness, health_warnings, clock,
         settings.certificates.warnings,
         tuple if settings.identity is None else settings.identity.faults,
-        lambda: background.problems,
+        lambda: background.ended,
     )  # fmt: skip
     topic_hub = TopicHub(
         {

@@ -24,8 +24,8 @@ class HealthReporter:
     ``deployments``: returns the statuses of the deployments. ``waiting_for``: returns why the
     enabler is not ready. ``warnings``: returns problems of an enabler that is ready.
     ``certificates``: returns its warnings of certificates that expire soon. ``identity``: returns
-    why other services refuse the enabler. ``ended_tasks``: returns the problems of its background
-    tasks.
+    why other services refuse the enabler. ``ended_tasks``: returns the names of its background
+    tasks that have ended.
     """
 
     def __init__(

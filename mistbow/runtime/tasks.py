@@ -25,11 +25,14 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
 def log_early_end(task: asyncio.Task[Any]) -> bool:
     """Log the end of a task that should run until it is cancelled; return whether it ended early.
 
-    A task also ends as cancelled if something for which it waits was cancelled: an early end.
+    A task also ends as cancelled if something for which it waits was cancelled: an early end. An
+    error after a request to cancel the task is logged, and is no early end.
     """
-    if task.cancelled() and task.cancelling():
-        return False
     error = None if task.cancelled() else task.exception()
+    if task.cancelling():
+        if error is not None:
+            log.error("background_task_close_failed", task=task.get_name(), exc_info=error)
+        return False
     log.critical("background_task_ended", task=task.get_name(), exc_info=error)
     return True
 
@@ -38,12 +41,17 @@ class BackgroundTasks:
     """The tasks that a service runs in the background until ``close``.
 
     The end of a task before ``close`` is a critical log event, and one of ``problems``, which the
-    service shows as warnings in ``/readyz``.
+    service shows as warnings in ``/readyz``. ``ended``: the names of these tasks.
     """
 
     def __init__(self) -> None:
-        self.problems: list[str] = []
+        self.ended: list[str] = []
         self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def problems(self) -> list[str]:
+        """The problems of the tasks that ended early, with their remedy."""
+        return list(map(end_of_task, self.ended))
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Start a task; ``name``: names its work for operators."""
@@ -57,7 +65,12 @@ class BackgroundTasks:
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
         if log_early_end(task):
-            self.problems.append(
-                f"the background task '{task.get_name()}' has ended: restart this service, and "
-                "report the log event background_task_ended as a defect"
-            )
+            self.ended.append(task.get_name())
+
+
+def end_of_task(name: str) -> str:
+    """Return the problem of a background task that ended early, with its remedy."""
+    return (
+        f"the background task '{name}' has ended: restart this service, and report the log event "
+        "background_task_ended as a defect"
+    )

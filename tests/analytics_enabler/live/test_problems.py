@@ -209,6 +209,7 @@ def test_certificate_of_the_enabler_is_a_problem_with_its_remedy() -> None:
 
 
 def test_background_task_of_the_enabler_that_has_ended_is_an_error_with_its_remedy() -> None:
-    [found] = enabler_problems((), (), ended_tasks=["a task has ended: restart this service"])
-    assert (found.severity, found.what) == ("error", "a task has ended")
-    assert found.action == "Restart this service."
+    [found] = enabler_problems((), (), ended_tasks=["live topics"])
+    assert (found.severity, found.subject) == ("error", "live topics")
+    assert found.what == "the background task 'live topics' has ended"
+    assert found.action.startswith("Restart this service")

@@ -1,6 +1,7 @@
 """Cancellation of tasks, and background tasks that end early."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from structlog.testing import capture_logs
@@ -62,7 +63,7 @@ async def test_background_tasks_that_end_before_they_are_closed_are_problems() -
             tasks.spawn(f"work {work.__name__}", work())
         for _ in range(3):
             await asyncio.sleep(0)
-        found = list(tasks.problems)
+        found = tasks.problems
         await tasks.close()
     early = ["work fail", "work end", "work await_cancelled"]
     assert [each["task"] for each in events] == early
@@ -75,6 +76,30 @@ async def test_background_tasks_that_end_before_they_are_closed_are_problems() -
         problem, remedy = problem_and_remedy(text)
         assert f"'{name}'" in problem
         assert remedy.startswith("Restart this service")
+
+
+async def test_error_of_a_background_task_that_is_cancelled_is_logged_and_no_problem() -> None:
+    async def fail_to_end() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError("broken")
+
+    async def ignore_cancellation() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    tasks = BackgroundTasks()
+    tasks.spawn("announcement", fail_to_end())
+    tasks.spawn("measurement", ignore_cancellation())
+    await asyncio.sleep(0)
+    with capture_logs() as events:
+        await tasks.close()
+        await asyncio.sleep(0)
+    assert [(each["event"], each["log_level"], each["task"]) for each in events] == [
+        ("background_task_close_failed", "error", "announcement")
+    ]
+    assert tasks.problems == []
 
 
 async def test_end_of_a_periodic_task_by_a_cancelled_wait_is_logged() -> None:
