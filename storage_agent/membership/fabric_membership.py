@@ -414,4 +414,4 @@ class FabricMembership:
             self._withdraw_lost(facts.enabler_key(domain))
 
     def _call_periodically(self, work: Callable[[], Awaitable[None]], schedule: Schedule) -> None:
-        self.tasks.spawn(schedule.name, PeriodicTask(work, schedule).run())
+        PeriodicTask(work, schedule).spawn_in(self.tasks)

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from mistbow.certificates import CertificateWatch
 from mistbow.clock import MAX_AHEAD_MS
 from storage_agent.agent.agent import Agent
@@ -47,17 +49,27 @@ async def test_each_warning_of_an_agent_is_a_problem_and_after_its_colon_a_remed
         assert any(letter.isdigit() for letter in problem) or "contains" in problem, text
 
 
-async def test_background_tasks_that_have_ended_are_warnings(tmp_path: Path) -> None:
+async def test_background_tasks_that_have_ended_are_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def fail() -> None:
         raise RuntimeError("broken")
 
-    agent = Agent(AgentSettings(home=tmp_path))
+    async def await_cancelled(_: DiskAlarm) -> None:
+        waited = asyncio.get_running_loop().create_future()
+        waited.cancel()
+        await waited
+
+    monkeypatch.setattr(DiskAlarm, "check", await_cancelled)
+    agent = Agent(AgentSettings(home=tmp_path, ignite_port=1))
+    agent.start()
     agent.membership.tasks.spawn("metadata of other sites", fail())
     agent.replication.tasks.spawn("replicas of other sites", fail())
-    for _ in range(3):
+    for _ in range(5):
         await asyncio.sleep(0)
     found = [text.partition(":")[0] for text in await agent.warnings()]
     assert found == [
+        "the background task 'disk check' has ended",
         "the background task 'metadata of other sites' has ended",
         "the background task 'replicas of other sites' has ended",
     ]
