@@ -286,17 +286,18 @@ class DemandEstimates:
 
     async def prepare(self, fragments: Iterable[Fragment]) -> None:
         """Measure the rates of the series that fragments read, if it is time or a site is new."""
-        sites = frozenset(site for each in fragments for site in _sites_of(each))
+        read = frozenset(site for each in fragments for site in _sites_of(each))
+        # A request to another site is repeated for up to 2 s, for which a submission would wait.
+        sites = frozenset(filter(self._is_reachable, read))
         now = time.monotonic()
         is_recent = self._rates_at is not None and now - self._rates_at < RATES_PERIOD_S
         is_recent = is_recent and len(self._series) > 0
-        if not sites or (is_recent and sites <= self._sites):
+        if not read or (is_recent and sites <= self._sites):
             return
-        sites |= self._sites if is_recent else frozenset()
+        sites |= frozenset(filter(self._is_reachable, self._sites)) if is_recent else frozenset()
         self._rates_at, self._sites = now, sites
         series = await self._catalogue.series()
-        # A request to another site is repeated for up to 2 s, for which a submission would wait.
-        rates = await self._rates.metric_rates(sorted(filter(self._is_reachable, sites)))
+        rates = await self._rates.metric_rates(sorted(sites))
         if series is not None:
             active = {key: each.entities for key, each in rates.items() if each.entities}
             self._series = series.restricted(active)
