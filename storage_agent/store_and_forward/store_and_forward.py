@@ -136,8 +136,8 @@ class StoreAndForward:
         """Store the oldest spooled bodies in Ignite, in the order of their arrival.
 
         Returns the seconds until the periodic task calls ``drain`` again: 0 after bodies were
-        stored or removed; None, for the usual interval, if no intact bodies wait or Ignite is
-        unavailable. If ``drain`` raises an error, the bodies stay in the spool.
+        stored, removed or set aside; None, for the usual interval, if no body was found or Ignite
+        is unavailable. If ``drain`` raises an error, the bodies stay in the spool.
         """
         await self._spool.open()
         await self._spool.damaged()
@@ -149,9 +149,11 @@ class StoreAndForward:
             await self._spool.remove_stored(self._is_stored_body)
             self._reconciled = True
             return 0
+        before = self._spool.bodies
         bodies = await self._spool.next(_BATCH_BODIES, _BATCH_BYTES)
         if not bodies:
-            return None
+            # Damaged bodies were set aside, and intact ones may follow them.
+            return 0 if self._spool.bodies < before else None
         await self._store(writer, bodies)
         return 0
 
