@@ -139,7 +139,7 @@ class Streams:
         check: Callable[[str], None] = never_refused,
     ) -> None:
         self._epoch = 0
-        self.check = check
+        self._check = check
         self._ignite = ignite
         self._clock = clock
         self._lateness_ms = lateness_ms
@@ -195,6 +195,10 @@ class Streams:
         """Close the writers of all open streams."""
         for stream in self._open.values():
             await stream.writer.close()
+
+    def check(self, name: str) -> None:
+        """Raise an error if reads and writes of a stream are refused."""
+        self._check(name)
 
     def all(self) -> list[Stream]:
         """Return the open streams, sorted by name."""

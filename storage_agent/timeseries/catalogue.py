@@ -69,7 +69,7 @@ class Catalogue:
     """
 
     def __init__(self, expired_before: Callable[[], int] = never_expired) -> None:
-        self.expired_before = expired_before
+        self._expired_before = expired_before
         self._index = SeriesIndex()
         self._store = CatalogueStore(self._index)
         self._applied = 0
@@ -112,7 +112,7 @@ class Catalogue:
     def latest(self, series: Series) -> LatestValue | None:
         """Return the latest value of a series; None: there is no value, or the value expired."""
         latest = self.stored_latest(series)
-        return None if latest is None or latest.created < self.expired_before() else latest
+        return None if latest is None or latest.created < self._expired_before() else latest
 
     def stored_latest(self, series: Series) -> LatestValue | None:
         """Return the latest value of a series, even an expired value; None: there is no value."""
@@ -137,7 +137,7 @@ class Catalogue:
         The latest value of a series to recheck has expired, but other points have not: they have
         earlier timestamps and arrived later. The caller must set another latest value.
         """
-        index, before = self._index, self.expired_before()
+        index, before = self._index, self._expired_before()
         part = slice(index.size)
         expired = (index.version.array[part] > 0) & (index.created.array[part] < before)
         removed, left = [], []
@@ -174,7 +174,7 @@ class Catalogue:
 
         Expired latest values are left out.
         """
-        index, before = self._index, self.expired_before()
+        index, before = self._index, self._expired_before()
         if metrics or entities:
             return index.select(index.find(metrics, entities), before)
         last = self._shared

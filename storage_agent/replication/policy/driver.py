@@ -107,7 +107,7 @@ class PolicyDriver:
             max_bytes=max_bytes,
             record_streams=[name for name in names if name.startswith(RECORD_PREFIX)],
         )
-        inputs.copies.set_fragile(fragile=is_fragile(view))
+        inputs.copies.fragile = is_fragile(view)
         if self._policy is not None:
             decisions = self._policy.decide(view)
             inputs.copies.apply_decisions(CopyRequest.of(decision) for decision in decisions)

@@ -36,7 +36,11 @@ _MAX_NAME_LENGTH = 100
 
 
 class Copies:
-    """Manages the copies of this site's streams, and publishes them as facts for the targets."""
+    """Manages the copies of this site's streams, and publishes the copies as facts for the targets.
+
+    ``fragile``: whether this site's data may be lost at any time. While the value is True, the only
+    complete copy of the data is not withdrawn.
+    """
 
     def __init__(
         self,
@@ -51,7 +55,7 @@ class Copies:
         self._clock = clock
         self._copies: tuple[Copy, ...] = ()
         self._streams: Streams | None = None
-        self._fragile = False
+        self.fragile = False
 
     def open(self, streams: Streams) -> None:
         """Read the copies from the facts of this site, and refresh them (see ``refresh``)."""
@@ -124,20 +128,13 @@ class Copies:
                 "docs/replication.md describes how to bring them back.",
                 "To lose these points permanently, add ?force=true.",
             ]
-        if self._fragile and any(self._is_only_complete(each, left) for each in removed):
+        if self.fragile and any(self._is_only_complete(each, left) for each in removed):
             reasons.append(
                 f"{self._membership.site} is fragile, and no other copy of this data is complete"
             )
             hints.append("Request another copy, and wait until it is complete, or add ?force=true.")
         if reasons:
             raise ConflictError("; ".join(reasons), hint=" ".join(hints))
-
-    def set_fragile(self, *, fragile: bool) -> None:
-        """Record whether this site's data may be lost at any time.
-
-        While it may be lost, the only complete copy of the data is not withdrawn.
-        """
-        self._fragile = fragile
 
     def apply_decisions(self, requests: Iterable[CopyRequest]) -> None:
         """Replace the policy's earlier copies by the copies that the policy requests now.
@@ -161,7 +158,7 @@ class Copies:
     def _is_needed(self, copy: Copy, desired: tuple[Copy, ...]) -> bool:
         if copy.offloaded_to is not None:
             return True
-        is_replaced = self._fragile or any(replaces(each, copy) for each in desired)
+        is_replaced = self.fragile or any(replaces(each, copy) for each in desired)
         is_withheld = any(covers(each, copy.filter) for each in copy.withheld)
         return is_replaced and not is_withheld and self._is_only_complete(copy, desired)
 

@@ -92,20 +92,20 @@ async def test_complete_copy_stays_until_its_replacement_is_complete(
 ) -> None:
     async with open_copies(streams, settings, clock, "b") as copies:
         copies.apply_decisions([AT_B])
-        copies.set_fragile(fragile=True)
+        copies.fragile = True
         copies.apply_decisions([])
         assert targets(copies) == ["b"], "there is nothing else"
-        copies.set_fragile(fragile=False)
+        copies.fragile = False
         copies.apply_decisions([AT_C])
         assert targets(copies) == ["b", "c"], "what takes its place is not complete"
-        copies.set_fragile(fragile=True)
+        copies.fragile = True
         with pytest.raises(ConflictError, match="no other copy of this data is complete"):
             await copies.withdraw(copy().id, "b")
     async with open_copies(streams, settings, clock, "bc") as copies:
         assert targets(copies) == ["b", "c"]
         copies.apply_decisions([AT_C])
         assert targets(copies) == ["c"]
-        copies.set_fragile(fragile=False)
+        copies.fragile = False
         copies.apply_decisions([])
         assert targets(copies) == [], "nobody needs it, and the site is not fragile"
 
