@@ -14,6 +14,7 @@ from mistbow.client.operation_model import SiteStatus, problem_and_remedy
 from mistbow.expiry import announced_expiry_text
 from mistbow.fabric import Site
 from mistbow.first_names import first_names
+from mistbow.runtime.tasks import end_of_task
 
 FULL_SHARE = 0.1
 """The share of a worker's cores or memory below which it counts as full."""
@@ -253,10 +254,12 @@ def enabler_problems(
     warnings: Iterable[str],
     certificates: Iterable[str] = (),
     identity: Iterable[str] = (),
+    ended_tasks: Iterable[str] = (),
 ) -> Iterator[Problem]:
     """Yield the problems of the enabler itself.
 
     ``certificates``: its warnings of certificates. ``identity``: why other services refuse it.
+    ``ended_tasks``: the names of its background tasks that have ended.
     """
     for text in waiting_for:
         yield _problem(
@@ -281,6 +284,9 @@ def enabler_problems(
             "Issue its identity again (mistbow identity issue), and copy it to the enabler.",
             "enabler",
         )  # fmt: skip
+    for name in ended_tasks:
+        what, remedy = problem_and_remedy(end_of_task(name))
+        yield _problem("error", "enabler_warning", name, None, what, remedy)
 
 
 def onset_key(problem: Problem) -> tuple[str | None, ...]:

@@ -34,7 +34,7 @@ from mistbow.auth.service_key import (
     sign_request,
 )
 from mistbow.client.bounded_answers import bound, refuse_encoding
-from mistbow.errors import UnauthorizedError, from_body
+from mistbow.errors import UnauthorizedError, from_answer
 from mistbow.telemetry import get_logger
 from mistbow.tls import TlsFiles
 
@@ -332,11 +332,7 @@ def _is_refused(response: httpx.Response) -> bool:
 
 
 def _reason(response: httpx.Response) -> str:
-    try:
-        body = response.json()
-    except ValueError:
-        body = None
-    return from_body(response.status_code, body).message
+    return from_answer(response.status_code, response.content).message
 
 
 def _unverified(response: httpx.Response, reason: str) -> UnverifiedServiceError:

@@ -73,8 +73,12 @@ def next_compaction(index: Index, levels: Sequence[int], limit: int) -> Compacti
 
 
 def _segments_to_merge(index: Index, begin: int, limit: int) -> Compaction | None:
+    end = len(index) - 1
+    rows, size = index.totals(begin, end)
+    if end - begin < SEGMENTS_PER_RUN and rows < ROWS_PER_RUN and size <= MAX_BYTES:
+        return None  # the usual case: this runs for each stream each second
     rows = size = 0
-    for number in range(begin, len(index) - 1):
+    for number in range(begin, end):
         entry = index[number]
         if entry.next > limit:
             return None

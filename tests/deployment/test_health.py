@@ -14,13 +14,8 @@ from deploy import health
 from ignite_server.ports import free_ports
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.clock import utc_now
-from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
-from tests.support.http_server import served
-
-
-async def ready() -> list[str]:
-    return []
+from tests.support.http_server import plain_service, served
 
 
 @pytest.mark.parametrize("source", ["token", "file", "identity"])
@@ -36,7 +31,7 @@ def test_health_check_is_accepted_with_each_kind_of_credentials(
     else:
         file = fog_keys.issue("edge", "agent", "edge", utc_now() + timedelta(days=1))
         monkeypatch.setenv("MISTBOW_IDENTITY_FILE", str(file))
-    app = create_service("service", ServiceSettings(), readiness=ready)
+    app = plain_service(ServiceSettings())
     with served(app) as url:
         assert httpx.get(f"{url}/readyz").status_code == 401
         port = httpx.URL(url).port

@@ -27,10 +27,8 @@ from tests.support.composed_fog import (
     check_no_port_at_the_host,
     check_no_udp,
     documented_ports,
-    healthy_members,
     make_up,
     running_fog,
-    scan_all,
     status,
 )
 from tests.support.emulated_fogs import NEED_IMAGE, ROOT
@@ -51,16 +49,6 @@ INSIGHTS = {
 def fog(containers: None) -> Iterator[Fog]:
     with running_fog() as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def members(fog: Fog) -> dict[str, Container]:
-    return healthy_members(fog)
-
-
-@pytest.fixture(scope="module")
-def scans(members: dict[str, Container]) -> list[Scan]:
-    return scan_all(members)
 
 
 @pytest.fixture(scope="module")

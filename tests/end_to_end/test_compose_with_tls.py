@@ -20,10 +20,8 @@ from tests.support.composed_fog import (
     check_documented_ports,
     check_no_port_at_the_host,
     check_no_udp,
-    healthy_members,
     make_up,
     running_fog,
-    scan_all,
 )
 from tests.support.emulated_fogs import NEED_IMAGE, ROOT
 from tests.support.printed_commands import run_commands_of_the_operator, run_printed_commands
@@ -38,16 +36,6 @@ DAY = timedelta(days=1)
 def fog(containers: None) -> Iterator[Fog]:
     with running_fog(tls=True) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def members(fog: Fog) -> dict[str, Container]:
-    return healthy_members(fog)
-
-
-@pytest.fixture(scope="module")
-def scans(members: dict[str, Container]) -> list[Scan]:
-    return scan_all(members)
 
 
 @pytest.fixture(scope="module")

@@ -206,3 +206,10 @@ def test_certificate_of_the_enabler_is_a_problem_with_its_remedy() -> None:
     assert (found.kind, found.severity) == ("certificate_expires", "warning")
     assert found.what == "the enabler warns: the certificate in e.pem expires on 2026-10-11"
     assert found.action == "Issue it again."
+
+
+def test_background_task_of_the_enabler_that_has_ended_is_an_error_with_its_remedy() -> None:
+    [found] = enabler_problems((), (), ended_tasks=["live topics"])
+    assert (found.severity, found.subject) == ("error", "live topics")
+    assert found.what == "the background task 'live topics' has ended"
+    assert found.action.startswith("Restart this service")

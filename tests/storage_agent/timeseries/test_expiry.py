@@ -66,12 +66,11 @@ async def test_series_that_gets_a_point_while_others_are_removed_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(slices, "time", StepClock())
-    catalogue = Catalogue()
+    catalogue = Catalogue(lambda: 10)
     for number in range(2000):
         series = ("m", f"pod-{number}")
         catalogue.describe(series, {"metricID": "m", "entityID": series[1]})
         catalogue.set_latest(series, LatestValue(1, 1.0, 1, 1))
-    catalogue.expired_before = lambda: 10
     kept, new = ("m", "pod-1999"), ("m", "new")
 
     async def put() -> None:
@@ -83,4 +82,4 @@ async def test_series_that_gets_a_point_while_others_are_removed_stays(
 
     (removed, left), _ = await asyncio.gather(catalogue.expire(), put())
     assert (len(removed), left) == (1998, [])
-    assert {series for series, _ in catalogue.all()} == {kept, new}
+    assert set(catalogue.select()) == {kept, new}
