@@ -1,4 +1,4 @@
-"""The wire models of the health of a domain: its problems and its numbers of sites and others."""
+"""The wire models of the health of a domain: its problems and its counts."""
 
 from typing import Literal
 
@@ -25,7 +25,7 @@ class Problem(BaseModel):
     site: str | None = Field(description="The site of the subject; null: it has none.")
     service: Literal["agent", "worker", "enabler"] | None = Field(
         default=None,
-        description="The kind of the service whose identity or certificate it is; null: none.",
+        description="The kind of the service with the identity or certificate; null: none.",
     )
     what: str = Field(description="The problem, in one sentence.")
     since: int | None = Field(

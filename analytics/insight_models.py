@@ -106,8 +106,8 @@ class InsightStatus(BaseModel):
     insight has been shed, has lagged, has waited or has failed; None: none of these. ``error``:
     what is missing, since when, why, and what comes next; None: nothing is missing. ``group``: the
     id of the group that computes the insight. ``lag_ms``: how long the oldest missing result has
-    been due; None: no worker reports it. ``missing_sites``: the sites without which the results
-    are computed now. ``remote_reads``: the sites whose points a worker at another site reads.
+    been due; None: no worker reports it. ``missing_sites``: the sites that the present results
+    lack. ``remote_reads``: the sites whose points a worker at another site reads.
     ``corrections_due``: the number of ticks whose results lack late points. ``silent``: why the
     insight had no value in its last three intervals; None: it had one, or has just started.
     ``each_point``: the insight has values at points, not at ticks. ``every_points``: the number of
@@ -202,7 +202,7 @@ class DeploymentMove(BaseModel):
     """The move of a deployment to a larger ``domain``, since ``since`` (ms), for a ``reason``.
 
     ``refusal``: why the enabler of this domain has refused the deployment at ``refused_at`` (ms);
-    None: it has not.
+    None: no refusal.
     """
 
     domain: str
@@ -307,7 +307,7 @@ class Result(BaseModel):
     def notes(self) -> str:
         """Remarks on the value: missing sites, and bounds that follow from too few points.
 
-        Empty if there is nothing.
+        Empty without remarks.
         """
         few = f"bounds of {self.few_points} points" if self.few_points is not None else ""
         missing = f"without {', '.join(self.missing)}" if self.missing else ""
@@ -426,9 +426,9 @@ class ExplainedGroup(BaseModel):
     ``insights``: the number of insights in the group, including those of the text. ``refusals``:
     the reasons why nodes do not run tasks of the group. ``remote_reads``: the sites whose points a
     worker at another site would read. ``problem``: the reason why the scheduler failed; None: the
-    scheduler did not fail. ``cost_per_hour``: the cost of the placement, from the
-    price labels of nodes and sites; None: the group has no placement. ``latency_ms``: the latency
-    in ms of the slowest path over links from the points to the results; None: unknown.
+    scheduler did not fail. ``cost_per_hour``: the cost of the placement, from the price labels of
+    nodes and sites; None: the group has no placement. ``latency_ms``: the latency in ms of the
+    slowest path over links from the points to the results; None: unknown.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""The values that points have where a condition compares other values, in words."""
+"""The values that points have instead of the values in a condition, in words."""
 
 from collections.abc import Collection, Iterable
 from typing import Literal

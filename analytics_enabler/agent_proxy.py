@@ -10,8 +10,8 @@ from fastapi import Response
 from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import current_caller
 from mistbow.client.answer_time import AnswerTime, read_within
-from mistbow.client.connections import async_transport
 from mistbow.client.credentials import ServiceCredentials
+from mistbow.client.service_client import async_service_client
 from mistbow.errors import UnavailableError
 from mistbow.tls import client_context
 from mistbow.trust_settings import TokenSettings
@@ -32,13 +32,9 @@ class AgentProxy:
 
     def __init__(self, url: str, trust: TokenSettings) -> None:
         self._url = url
-        self._client = httpx.AsyncClient(
-            base_url=url,
-            auth=ServiceCredentials(url, trust.proof or "", kind="agent"),
-            transport=async_transport(client_context(trust.client_tls), _LIMITS),
-            trust_env=False,
-            timeout=_TIMEOUT,
-        )
+        credentials = ServiceCredentials(url, trust.proof or "", kind="agent")
+        tls = client_context(trust.client_tls)
+        self._client = async_service_client(url, credentials, tls, _LIMITS, timeout=_TIMEOUT)
 
     async def close(self) -> None:
         """Close all connections."""

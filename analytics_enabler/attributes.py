@@ -89,7 +89,7 @@ class RecentAttributes:
         return self._all_values
 
     async def words(self) -> Mapping[str, str]:
-        """Return metric -> the names and values of its attributes in one text of small letters."""
+        """Return metric -> the names and values of its attributes in one text in lower case."""
         await self._refresh()
         return self._words
 

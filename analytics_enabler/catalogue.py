@@ -70,7 +70,7 @@ class SeriesIndex:
         self._size = sum(map(len, entities.values()))
 
     @classmethod
-    def over(cls, entities: Mapping[SiteMetric, Collection[str]]) -> "SeriesIndex":
+    def of_entities(cls, entities: Mapping[SiteMetric, Collection[str]]) -> "SeriesIndex":
         """Return the index of series; ``entities``: site and metric -> the entities."""
         index = cls()
         index._set(entities)
@@ -96,7 +96,7 @@ class SeriesIndex:
 
     def at(self, sites: Collection[str]) -> "SeriesIndex":
         """Return the index of the series at some sites."""
-        return SeriesIndex.over(
+        return SeriesIndex.of_entities(
             {key: each for key, each in self._entities.items() if key[0] in sites}
         )
 
@@ -111,7 +111,7 @@ class SeriesIndex:
         >>> len(index.restricted({("edge", "cpu"): {"z"}}))
         3
         """
-        return SeriesIndex.over(
+        return SeriesIndex.of_entities(
             {
                 key: set(stored).intersection(entities.get(key, stored)) or stored
                 for key, stored in self._entities.items()
@@ -168,7 +168,7 @@ class DataCatalogue:
                 self._series = await self._read_series()
                 if self._series is not None:
                     self._known_series = self._series
-                # After the read: those who waited for it must not each read again.
+                # After the read: callers that waited for the read must not read again.
                 self._read_at = self._clock()
             return self._series
 
@@ -246,4 +246,4 @@ class DataCatalogue:
         except (MistbowError, TimeoutError):
             return None
         self._units = {name: min(each) for name, each in units.items() if len(each) == 1}
-        return SeriesIndex.over(found)
+        return SeriesIndex.of_entities(found)

@@ -61,7 +61,7 @@ _EXAMPLES: dict[str, float] = {
     if function.parameter is not None
 }
 _PARAMETERS = _EXAMPLES | {"PERCENTILE": 95.0}
-"""Function -> its parameter that people use most, or the example of its definition."""
+"""Function -> its most frequent parameter, or the example of its definition."""
 
 
 @dataclass(frozen=True, slots=True)

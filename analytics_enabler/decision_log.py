@@ -156,7 +156,7 @@ class DecisionLog:
         decision = Decision(at=self._clock(), kind=kind, subject=subject, what=what, why=why, by=by)
         log.info("decision_recorded", kind=kind, subject=subject, what=what, why=why, by=by)
         self._waiting.append(decision)
-        # It is the latest one, even if the clock was set back.
+        # This decision is the latest one, even if the clock was set back.
         self._set_latest(decision)
         self._task.wake()
 

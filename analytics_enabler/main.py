@@ -1,6 +1,5 @@
 """The process of the enabler: builds the components and serves the API."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -81,7 +80,7 @@ from mistbow.clock import Clock, system_clock
 from mistbow.errors import MistbowError
 from mistbow.fabric import Enabler
 from mistbow.name_resolver import NAMES
-from mistbow.runtime.tasks import cancel_and_wait
+from mistbow.runtime.tasks import BackgroundTasks
 from mistbow.service import create_service, serve
 from mistbow.streams.schemas import (
     DECISIONS,
@@ -179,12 +178,17 @@ def create_app(
     async def readiness() -> list[str]:
         return await _unready_reasons(deployments, reconciler, settings.agent_url)
 
-    async def warnings() -> list[str]:
+    background = BackgroundTasks()
+
+    async def setting_warnings() -> list[str]:
         found = missing_scheduler(settings.scheduler)
         return [*found, *sites.warnings(), *directory.warnings()]
 
-    async def all_warnings() -> list[str]:
-        return [*await warnings(), *NAMES.problems()]
+    async def warnings() -> list[str]:
+        return [*await setting_warnings(), *background.problems]
+
+    async def health_warnings() -> list[str]:
+        return [*await setting_warnings(), *NAMES.problems()]
 
     agent_proxy = AgentProxy(settings.agent_url, settings)
     reader, cursors = ResultReader(result_streams, clock), CursorClock(clock)
@@ -199,9 +203,10 @@ def create_app(
         return status_of(deployment, reconciler.status, catalogue.known_units)
 
     health = HealthReporter(
-        fog_view, lambda: map(shown, deployments.all()), readiness, all_warnings, clock,
+        fog_view, lambda: map(shown, deployments.all()), readiness, health_warnings, clock,
         settings.certificates.warnings,
         tuple if settings.identity is None else settings.identity.faults,
+        lambda: background.ended,
     )  # fmt: skip
     topic_hub = TopicHub(
         {
@@ -222,15 +227,18 @@ def create_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         for each in collectors:
             REGISTRY.register(each)
-        tasks = (
-            *(reconciler, sampling_requests, decisions, announcer, escalation),
-            *(topic_hub, fog_history, statuses),
-        )
-        running = [asyncio.create_task(task.run()) for task in tasks]
+        background.spawn("reconciliation", reconciler.run())
+        background.spawn("sampling requests", sampling_requests.run())
+        background.spawn("decisions", decisions.run())
+        background.spawn("announcement of this enabler", announcer.run())
+        background.spawn("escalation of deployments", escalation.run())
+        background.spawn("live topics", topic_hub.run())
+        background.spawn("history of the fog", fog_history.run())
+        background.spawn("status of sites", statuses.run())
         yield
         for each in collectors:
             REGISTRY.unregister(each)
-        await cancel_and_wait(running)
+        await background.close()
         await result_hub.close()
         await proxy.close()
         await agent_proxy.close()

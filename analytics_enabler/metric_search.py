@@ -46,7 +46,7 @@ class MetricFilter:
 
 
 @dataclass(slots=True)
-class _Found:
+class _MetricEntry:
     first: Series
     entities: set[str] = field(default_factory=set)
     entity_types: set[str] = field(default_factory=set)
@@ -56,7 +56,7 @@ class _Found:
 def find_metrics(
     nodes: Iterable[NodeData],
     site_of: Mapping[str, str],
-    wanted: MetricFilter,
+    metric_filter: MetricFilter,
     cursor: str | None,
     limit: int,
     attributes: Mapping[str, str] = MappingProxyType({}),
@@ -64,24 +64,24 @@ def find_metrics(
     """Return a page of the metrics that satisfy a filter, without their labels.
 
     ``site_of``: node -> site. ``cursor``: ``next`` of the page before; None: the first page.
-    ``attributes``: metric -> the names and values of its attributes, in small letters. Raises
-    ``InvalidRequestError`` if the cursor is not the next of a page.
+    ``attributes``: metric -> the names and values of its attributes, in lower case. Raises
+    ``InvalidRequestError`` if the cursor is not the cursor of a page.
     """
     last = None if cursor is None else _decode_cursor(cursor)
-    found: dict[str, _Found] = {}
+    found: dict[str, _MetricEntry] = {}
     missing = set()
     for node in nodes:
         site = site_of.get(node.node, node.node)
         if node.missing is not None:
             missing.add(site)
         for series in node.data:
-            if wanted.accepts(series, site):
-                entry = found.setdefault(series.metric, _Found(series))
+            if metric_filter.accepts(series, site):
+                entry = found.setdefault(series.metric, _MetricEntry(series))
                 entry.entities.add(series.entity)
                 entry.sites.add(site)
                 if series.entity_type is not None:
                     entry.entity_types.add(series.entity_type)
-    words = [word.casefold() for word in wanted.words]
+    words = [word.casefold() for word in metric_filter.words]
     matching = sorted(
         name for name, each in found.items() if _matches(each, words, attributes.get(name, ""))
     )
@@ -98,12 +98,14 @@ def find_metrics(
 def find_series(
     nodes: Iterable[NodeData],
     site_of: Mapping[str, str],
-    wanted: MetricFilter,
+    metric_filter: MetricFilter,
     skipped: int,
     limit: int,
 ) -> SeriesPage:
     """Return a page of series; ``skipped``: the number of series before the page."""
-    found = sorted(_series(nodes, site_of, wanted), key=lambda each: (each.site, each.entity))
+    found = sorted(
+        _series(nodes, site_of, metric_filter), key=lambda each: (each.site, each.entity)
+    )
     page = found[skipped : skipped + limit]
     after = skipped + len(page)
     return SeriesPage(
@@ -138,12 +140,12 @@ def _digest(name: bytes) -> bytes:
 
 
 def _series(
-    nodes: Iterable[NodeData], site_of: Mapping[str, str], wanted: MetricFilter
+    nodes: Iterable[NodeData], site_of: Mapping[str, str], metric_filter: MetricFilter
 ) -> Iterator[FoundSeries]:
     for node in nodes:
         site = site_of.get(node.node, node.node)
         for series in node.data:
-            if wanted.accepts(series, site):
+            if metric_filter.accepts(series, site):
                 yield FoundSeries(
                     entity=series.entity,
                     entity_type=series.entity_type,
@@ -160,7 +162,7 @@ def _latest(series: Series) -> LatestPoint | None:
     return LatestPoint(ts=point.ts, value=point.value if math.isfinite(point.value) else None)
 
 
-def _matches(found: _Found, words: Iterable[str], attributes: str) -> bool:
+def _matches(found: _MetricEntry, words: Iterable[str], attributes: str) -> bool:
     first = found.first
     texts = (first.metric, first.name, first.desc, first.group, first.units, *found.entity_types)
     text = "\n".join(filter(None, texts)).casefold()
@@ -172,7 +174,7 @@ def _matches(found: _Found, words: Iterable[str], attributes: str) -> bool:
     )
 
 
-def _shown(found: _Found) -> FoundMetric:
+def _shown(found: _MetricEntry) -> FoundMetric:
     first = found.first
     return FoundMetric(
         metric=first.metric,

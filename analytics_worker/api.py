@@ -27,8 +27,8 @@ _JSON = "application/json"
 _STATUS_THREADS = 4
 """The number of threads that only read statuses.
 
-An order or a preview uses its thread for seconds, and the enabler considers a worker dead that
-does not answer with its statuses.
+An order or a preview uses its thread for seconds. If a worker sends no statuses meanwhile, the
+enabler considers the worker dead.
 """
 
 

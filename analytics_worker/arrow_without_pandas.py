@@ -11,10 +11,10 @@ import pyarrow as pa
 
 
 class _PandasRefusal:
-    """Finds no pandas, as if it were not installed."""
+    """A module finder that refuses pandas, as if pandas were not installed."""
 
     def find_spec(self, fullname: str, *_: object) -> None:
-        """Raise ``ModuleNotFoundError`` for pandas, and leave other modules to other finders."""
+        """Raise ``ModuleNotFoundError`` for pandas; other finders find other modules."""
         if fullname == "pandas":
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
 

@@ -5,7 +5,7 @@ import re
 MIN_HEAP_MB = 480
 """The least heap (MB): Spark refuses to start with less than 450 MB, without a survivor space.
 
-The size is a limit: the JVM takes what is in use, about 150 MB with four fragments.
+The size is a limit: with four fragments, the JVM uses about 150 MB.
 """
 
 _DEFAULT_MB = (512, 768)

@@ -98,7 +98,7 @@ class QueryLease(msgspec.Struct, frozen=True):
         return Path(self.folder, _REQUEST).exists()
 
     def request(self) -> None:
-        """Request epochs, for the query cannot continue without them."""
+        """Request epochs, because the query cannot continue without them."""
         try:
             Path(self.folder, _REQUEST).touch()
         except FileNotFoundError:

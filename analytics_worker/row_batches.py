@@ -38,7 +38,7 @@ def value_sizes(column: pa.Array) -> Integers:
     """Return, for each value of a column, an upper bound of its bytes without compression."""
     kind = column.type
     if pa.types.is_dictionary(kind):
-        # As if each row had its own text, for its size must not depend on other rows.
+        # As if each row had its own text, because its size must not depend on other rows.
         return value_sizes(column.dictionary_decode())
     # One byte for validity, and for a boolean.
     sizes = np.ones(len(column), np.int64)

@@ -152,7 +152,7 @@ def _fragment(suite: Suite, text: str) -> ExplainedFragment:
 
 
 def _await_measurement(suite: Suite, text: str, deadline: float) -> FragmentCostModel | None:
-    """Return what an insight takes once it was on time; None: it was not until ``deadline`` (s)."""
+    """Return the cost of an insight once it is on time; None: not until ``deadline`` (s)."""
     while (found := _fragment(suite, text).measured) is None and time.monotonic() < deadline:
         time.sleep(_POLL_S)
     return found

@@ -25,11 +25,12 @@ from benchmarks.insights.workload import SITE, send_points
 from benchmarks.report import Figure, Report
 from ignite_server.ports import free_ports
 from mistbow.client.agent import AgentClient
+from mistbow.clock import utc_now
 from tests.support.conditions import eventually
+from tests.support.edge_insights import FRAGMENTS, INSIGHTS, LIMIT_MB
 from tests.support.memory_group import MemoryGroup, group_of, memory_group
 from tests.support.services import service
 
-LIMIT_MB = 1024
 _SECONDS = 600.0
 _SETTLE_S = 60.0
 _PAUSE_S = 1.0
@@ -40,23 +41,15 @@ _RATE = 1000
 _MAX_LAG_MS = 3000
 _MB = 2**20
 
-# Insights with different signatures share no fragment.
-_QUERIES = """
-mean = COMPUTE AVG(metric.0, 10 SECONDS) BY entityID EVERY 1 SECONDS WITH SIGNATURE 'a';
-median = COMPUTE MEDIAN(metric.1, 60 SECONDS) BY entityID EVERY 5 SECONDS WITH SIGNATURE 'b';
-smooth = COMPUTE EWMA[0.5](metric.2) BY entityID EVERY 2 SECONDS WITH SIGNATURE 'c';
-live = COMPUTE AVG(metric.3, 10 SECONDS) BY entityID WITH SIGNATURE 'd'
-"""
-_FRAGMENTS = 4
 _HOW = (
-    "A worker with a memory limit of {limit:,} MB, without swap, {where}. Storage and the enabler "
-    "run outside of it, on the same machine. The enabler places four insights, each a fragment of "
-    "its own: the mean of 10 s each second, the median of a minute every 5 s, an exponentially "
-    "weighted mean every 2 s, and the mean of 10 s at each point. They read {rate:,} points/s of "
-    "40 series for {seconds:,.0f} s, after {settle:.0f} s in which they start. Used: by which the "
-    "kernel decides to kill, so all memory of the group but inactive files; it includes files in "
-    "memory and page tables. Processes: the proportional set size (PSS). Lag: how long the oldest "
-    "missing result of a fragment has been due."
+    "A worker with a memory limit of {limit:,} MB, without swap, {where}, on {date}. Storage and "
+    "the enabler run outside of it, on the same machine. The enabler places four insights, each a "
+    "fragment of its own: the mean of 10 s each second, the median of a minute every 5 s, an "
+    "exponentially weighted mean every 2 s, and the mean of 10 s at each point. They read "
+    "{rate:,} points/s of 40 series for {seconds:,.0f} s, after {settle:.0f} s in which they "
+    "start. Used: by which the kernel decides to kill, so all memory of the group but inactive "
+    "files; it includes files in memory and page tables. Processes: the proportional set size "
+    "(PSS). Lag: how long the oldest missing result of a fragment has been due."
 )
 
 
@@ -95,7 +88,10 @@ def run(seconds: float = _SECONDS) -> Report:
                 figures = _figures(worker, EnablerClient(enabler.url), seconds)
     figures += [Figure(f"{kind}, before the first fragment", "MB", [idle[kind]]) for kind in idle]
     where = "in a container" if "MISTBOW_IMAGE" in os.environ else "in a control group"
-    how = _HOW.format(limit=LIMIT_MB, where=where, rate=_RATE, seconds=seconds, settle=_SETTLE_S)
+    how = _HOW.format(
+        limit=LIMIT_MB, where=where, date=f"{utc_now():%Y-%m-%d}", rate=_RATE, seconds=seconds,
+        settle=_SETTLE_S,
+    )  # fmt: skip
     return Report("A worker with 1 GB", how, figures)
 
 
@@ -106,9 +102,9 @@ def _figures(worker: _Worker, enabler: EnablerClient, seconds: float) -> list[Fi
         return sum(status.state == "running" for status in client.list())
 
     began = time.monotonic()
-    enabler.submit(_QUERIES, name="edge")
+    enabler.submit(INSIGHTS, name="edge")
     with suppress(AssertionError):  # the number that runs at the end is a figure
-        eventually(lambda: running() == _FRAGMENTS, timeout=180, what="four fragments run")
+        eventually(lambda: running() == FRAGMENTS, timeout=180, what="four fragments run")
     started = time.monotonic() - began
     _sample(worker, client, _SETTLE_S)
     found = _sample(worker, client, seconds)
@@ -117,7 +113,7 @@ def _figures(worker: _Worker, enabler: EnablerClient, seconds: float) -> list[Fi
     return [
         Figure("used", "MB", found.used, at_most=LIMIT_MB),
         Figure("kills by the kernel", "", [worker.group.oom_kills], at_most=0),
-        Figure("fragments that run at the end", "", [running()], at_least=_FRAGMENTS),
+        Figure("fragments that run at the end", "", [running()], at_least=FRAGMENTS),
         Figure("until four fragments run", "s", [started]),
         Figure("lag of a fragment, p95", "ms", [lags[int(0.95 * len(lags))]], at_most=_MAX_LAG_MS),
         *kinds,

@@ -26,14 +26,14 @@ _CONNECT_S = 30.0
 Location = Annotated[
     str,
     typer.Argument(
-        metavar="PLACE",
+        metavar="LOCATION",
         help="A folder, or the URI of a file system of pyarrow, such as s3://bucket/edge-1.",
     ),
 ]
 
 
 def backup(
-    place: Location,
+    location: Location,
     url: AgentUrl = AGENT_URL,
     token: Token = None,
     site: Annotated[
@@ -51,14 +51,14 @@ def backup(
     client = AgentClient(url, token=bearer_token(token), ca=ca_file(), attempts=_ATTEMPTS)
     try:
         there = client if site is None else client.at(site)
-        archive = Archive(place)
+        archive = Archive(location)
         cut = back_up(there, archive, lambda stream: _out.print(f"copied {stream}"))
         _print_summary(archive.contents(), f"backup of {cut.site} in {archive.location}")
     finally:
         client.close()
 
 
-def _restore(place: str, settings: IgniteSettings) -> None:
+def _restore(location: str, settings: IgniteSettings) -> None:
     from ignite_server.server import IgniteServer
     from mistbow.home_lock import home_lock
     from mistbow.private_files import make_home
@@ -77,10 +77,10 @@ def _restore(place: str, settings: IgniteSettings) -> None:
             "would be lost at the end of this command",
             hint="Restore the backup and start the site with --durability fsync or log.",
         )
-    archive = Archive(place)
+    archive = Archive(location)
     archive.check_files(archive.contents())
     make_home(settings.home)
-    with home_lock(settings.home, "run", "a suite"):
+    with home_lock(settings.home, "run", "mistbow restore"):
         server = IgniteServer(settings.home, jars=settings.jars_folder)
         server.config = ignite_config(settings)
         with server:
@@ -126,17 +126,19 @@ def _print_summary(contents: "BackupContents", title: str) -> None:
 def restore_command() -> Callable[..., None]:
     """Return the command ``mistbow restore``, with a flag for each setting of Ignite."""
 
-    def restore(place: Location, **given: str | None) -> None:
+    def restore(location: Location, **given: str | None) -> None:
         """Restore a backup to an empty site on this machine; stop the services of the site first.
 
         The restored site lacks points that arrived after the cut of the backup. Replicas at other
         sites retain these points.
         """
-        command_of(IgniteSettings, lambda settings: _restore(place, settings))(**given)
+        command_of(IgniteSettings, lambda settings: _restore(location, settings))(**given)
 
     flags = inspect.signature(command_of(IgniteSettings, lambda _: None)).parameters
-    own = inspect.Parameter("place", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Location)
+    own = inspect.Parameter(
+        "location", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Location
+    )
     restore.__signature__ = inspect.Signature([own, *flags.values()])  # type: ignore[attr-defined]
     restore.__annotations__ = {name: each.annotation for name, each in flags.items()}
-    restore.__annotations__["place"] = Location
+    restore.__annotations__["location"] = Location
     return restore

@@ -18,7 +18,7 @@ from mistbow.flags import bearer_token, ca_file
 
 if TYPE_CHECKING:
     from city_workload import City, DeliveryCount, SenderToken
-    from mistbow.client.transport import Token as Credentials
+    from mistbow.client.service_client import Token as Credentials
 
 Urls = Annotated[
     list[str], typer.Argument(metavar="URL...", help="Storage agents, from west to east.")

@@ -16,7 +16,7 @@ _STOPPED = ("failed", "placing", "shed")
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something that is wrong: where, what, and what to do."""
+    """A problem of a fabric: its subject, its description, and its remedy."""
 
     where: str
     what: str

@@ -57,7 +57,7 @@ def undrain(node: Node, url: Url = URL, token: Token = None) -> None:
 
 
 def _await_empty(enabler: "EnablerClient", node: str, until: float) -> str | None:
-    """Wait until a drained node runs no fragment; return why this is not so in time, or None."""
+    """Wait until a drained node runs no fragment; return what prevents this at the end, or None."""
     while True:
         problem = _problem(enabler, node)
         if problem is None or time.monotonic() >= until:

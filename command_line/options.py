@@ -26,7 +26,7 @@ _DAYS = re.compile(r"([1-9][0-9]{0,4})d")
 
 
 def parse_end(text: str) -> datetime:
-    """Return the time that a text ``90d`` or a time in ISO 8601 means; it must be ahead."""
+    """Return the time that a text ``90d`` or a time in ISO 8601 means; it must be in the future."""
     if days := _DAYS.fullmatch(text):
         return utc_now() + timedelta(days=int(days[1]))
     try:

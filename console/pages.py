@@ -34,7 +34,7 @@ _CODES = {404: "not_found", 405: "method_not_allowed"}
 def pages() -> Mapping[str, ASGIApp]:
     """Return path -> application: the start page, and the files below ``/console``."""
     folder = static_folder()
-    # An application of its own answers 404 for what is no file.
+    # A separate application answers 404 if there is no such file.
     served = Starlette(
         routes=[Mount("/", StaticFiles(directory=folder))],
         exception_handlers={HTTPException: _answer_error},

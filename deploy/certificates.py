@@ -70,7 +70,7 @@ class FogCertificates:
         return {"bundle.pem": self._bundle()}
 
     def files(self, container: Any) -> dict[str, bytes]:
-        """Return the files of a container: name -> content; empty: it has no label for them."""
+        """Return the files of a container: name -> content; empty: the label is missing."""
         if container.labels.get(LABEL) == "service":
             return self.files_of(container.name, hosts_of(container))
         return self.authorities(container)
@@ -78,7 +78,7 @@ class FogCertificates:
     def files_of(
         self, name: str, hosts: list[str], *, trust_only: bool = False
     ) -> dict[str, bytes]:
-        """Return the files of a service that others reach at some hosts: name -> content.
+        """Return the files of a service that clients reach at some hosts: name -> content.
 
         ``trust_only``: a service with a certificate keeps this certificate.
         """

@@ -21,7 +21,7 @@ from deploy import image
 from deploy.certificates import FogCertificates
 from deploy.curls import Curls
 from deploy.first_results import FirstResults
-from deploy.identities import deliver
+from deploy.identities import Delivery, deliver
 from deploy.replicas import check_edges, check_replicas
 from fog_emulation.docker_backend import FOG_LABEL
 from fog_emulation.fog_trust import FogTrust, node_trust, trust_folder
@@ -32,7 +32,6 @@ CORE = "cloud"
 
 _PROJECT = "mistbow"
 PROJECT = os.environ.get("COMPOSE_PROJECT_NAME", _PROJECT)
-PORT = int(os.environ.get("MISTBOW_ENABLER_PORT", "8000"))
 
 
 def folder_of(project: str) -> Path:
@@ -45,7 +44,7 @@ def folder_of(project: str) -> Path:
     return folder if project == _PROJECT else folder.with_name(f"{folder.name}-{project}")
 
 
-TRUST = FogTrust(folder_of(PROJECT))
+TRUST = FogTrust(folder_of(PROJECT), image.ROOT)
 CERTIFICATES = FogCertificates(TRUST.folder / "ca")
 INSIGHTS = image.ROOT / "examples" / "city.insights"
 
@@ -55,6 +54,7 @@ _PAUSE_S = 0.5
 _LAST_LINES = 20
 _LABEL = "com.docker.compose"
 _AGENT_PORT = 8300
+_ENABLER_PORT = 8000
 
 Report = Callable[[str], None]
 
@@ -67,14 +67,14 @@ class ContainerState:
     text: str
 
 
-def up(base: str, console: Console, *, tls: bool = False) -> None:
+def up(base: str | None, console: Console, *, tls: bool = False) -> None:
     """Start the fog, wait until all containers are healthy, and show first results of the insights.
 
-    The insights are those of the city. The image is built if it is missing, or was made of other
-    sources. If the fog runs already, only containers of another image are replaced. ``tls``:
-    whether all connections have mutual TLS. Raises ``UnavailableError`` after a time-out,
-    ``InvalidRequestError`` if no edge is requested, and ``ConflictError`` if the fog has more
-    replicas than requested.
+    The insights of the city are deployed. The image is built if it is missing, or was made of other
+    sources; ``base``: see ``image.build``. If the fog runs already, only containers of another
+    image are replaced. ``tls``: whether all connections have mutual TLS. Raises
+    ``UnavailableError`` after a time-out, ``InvalidRequestError`` if no edge is requested, and
+    ``ConflictError`` if the fog has more replicas than requested.
     """
     began = time.monotonic()
 
@@ -89,85 +89,94 @@ def up(base: str, console: Console, *, tls: bool = False) -> None:
     requested = config(tool, *files)
     check_edges(requested)
     check_replicas(_containers(engine).values(), requested, _LABEL, command)
-    _build_if_outdated(engine, base, console, report)
+    _prepare_image(engine, chosen_image(requested), base, console, report)
     began = time.monotonic()
     _compose(tool, *files, "up", "--detach")
     _report_delivery(engine, report)
-    hints = where_to_look(_wait_for_results(engine, report, tls), _agents(engine, tls), tls)
-    _print(console, hints)
+    url = enabler_url(_containers(engine)["enabler-1"], tls)
+    deployment = _wait_for_results(engine, report, url, tls)
+    _print(console, where_to_look(deployment, url, _agents(engine, tls), tls))
 
 
 def _print(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _build_if_outdated(engine: Any, base: str, console: Console, report: Report) -> None:
-    """Build the image if it is missing, or if it was made of other sources, on its former base.
+def chosen_image(config: Mapping[str, Any]) -> str | None:
+    """Return the image that ``MISTBOW_IMAGE`` names; None: none.
 
-    An image that ``MISTBOW_IMAGE`` names may be of another machine, and is never built. Raises
-    ``NotFoundError`` if it is missing.
+    The variable may also be in the file ``.env``, which only compose reads. ``config``: of
+    ``docker compose config``.
+    """
+    name = str(config["services"]["enabler"]["image"])
+    return name if image.CHOSEN or name != image.NAME else None
+
+
+def _prepare_image(
+    engine: Any, chosen: str | None, base: str | None, console: Console, report: Report
+) -> None:
+    """Build the image if it is missing, or if it was made of other sources.
+
+    A chosen image may be of another machine, and is never built. Raises ``NotFoundError`` if it is
+    missing.
     """
     try:
-        labels = engine.images.get(image.NAME).labels
+        labels = engine.images.get(chosen or image.NAME).labels
     except ImageNotFound:
-        if image.CHOSEN:
+        if chosen is not None:
             raise NotFoundError(
-                f"MISTBOW_IMAGE names the image {image.CHOSEN}, which is not on this machine",
-                hint=f"Get it by `docker pull {image.CHOSEN}` or `docker load`, or build it from "
-                "these sources by `make images`. Without MISTBOW_IMAGE, `make up` builds mistbow.",
+                f"MISTBOW_IMAGE names the image {chosen}, which is not on this machine",
+                hint=f"Get it by `docker pull {chosen}` or `docker load`, or build it from these "
+                f"sources by `MISTBOW_IMAGE={chosen} make images`. Without MISTBOW_IMAGE, "
+                "`make up` builds mistbow.",
             ) from None
         report(f"there is no image {image.NAME} yet: building it")
         image.build(base, console)
         return
-    if image.CHOSEN:
-        return
-    found = base_of_rebuild(labels, image.digest_of_sources(), base)
-    if found is not None:
+    if chosen is None and labels.get(image.SOURCES) != image.digest_of_sources():
         report(f"the sources have changed since the image {image.NAME} was built: building it anew")
-        image.build(found, console)
-
-
-def base_of_rebuild(labels: Mapping[str, str], sources: str, base: str) -> str | None:
-    """Return the base on which an image is built again; None: it was made of these sources.
-
-    ``labels``: of the image. ``base``: the base of the command; if it is the default one, the
-    former base is used.
-    """
-    if labels.get(image.SOURCES) == sources:
-        return None
-    return labels.get(image.BASE_LABEL, base) if base == image.BASE else base
+        image.build(base, console)
 
 
 def deliver_identities(console: Console) -> None:
-    """Give each container of the fog its identities and tokens; renew those that expire soon."""
+    """Give each container of the fog its identities and tokens; renew those that expire soon.
+
+    Raises ``NotFoundError`` if the fog has no container, and ``ConflictError`` if a container was
+    left out.
+    """
     engine = _engine()
     _check_folder(engine)
-    _report_delivery(engine, partial(_print, console))
+    if not _containers(engine):
+        raise NotFoundError(f"the fog {PROJECT} has no container", hint="Start it by `make up`.")
+    _report_delivery(engine, partial(_print, console)).check_complete()
 
 
-def _report_delivery(engine: Any, report: Report) -> None:
-    for name, what in deliver(_containers(engine).values(), TRUST, CERTIFICATES).items():
-        report(f"{name}: {what}")
+def _report_delivery(engine: Any, report: Report) -> Delivery:
+    delivery = deliver(_containers(engine).values(), TRUST, CERTIFICATES)
+    for line in delivery.lines():
+        report(line)
+    return delivery
 
 
 def down(*, images: bool, console: Console) -> None:
     """Remove the containers, networks, volumes, identities and tokens of the fog.
 
     ``images``: whether to remove the images that were built here too. Identities and tokens stay
-    while a fog that ``mistbow fog`` started is running, since this fog uses the same.
+    while a fog that ``mistbow fog`` started is running, since this fog uses the same. Raises
+    ``OSError`` if this user may not remove them.
     """
     engine = _engine()
     tool = find_tool()
     _check_folder(engine)
     _compose(tool, "down", "--volumes", "--remove-orphans")
-    shared = PROJECT == _PROJECT and _has_emulated(engine)
-    if not shared:
-        shutil.rmtree(TRUST.folder, ignore_errors=True)
     if images:
         for name in image.BUILT.remove(engine):
             _print(console, f"removed the image {name}")
         # Layers that the build left behind.
         engine.images.prune({"dangling": True, "label": image.LABEL})
+    shared = PROJECT == _PROJECT and _has_emulated(engine)
+    if not shared and TRUST.folder.exists():
+        shutil.rmtree(TRUST.folder)
     rest = "; the identities stay, since a fog of `mistbow fog` uses them too" if shared else ""
     _print(console, f"removed{rest}")
 
@@ -243,15 +252,17 @@ def _has_emulated(engine: Any) -> bool:
     return bool(engine.containers.list(all=True, filters={"label": FOG_LABEL}))
 
 
-def _wait_for_results(engine: Any, report: Report, tls: bool) -> str:
+def _wait_for_results(engine: Any, report: Report, url: str, tls: bool) -> str:
     """Wait until all containers are healthy and each insight has a result; return the deployment.
+
+    ``url``: the address of the enabler.
 
     Insights are deployed before: Docker checks the health of a container only every few seconds.
     """
     deadline = time.monotonic() + _RESULTS_S
     states: dict[str, ContainerState] = {}
     deployment: str | None = None
-    url, ca = f"{_scheme(tls)}://127.0.0.1:{PORT}", CERTIFICATES.bundle if tls else None
+    ca = CERTIFICATES.bundle if tls else None
     token = TRUST.token(CORE, "admin")
     with closing(EnablerClient(url, token=token, ca=ca, attempts=1)) as client:
         results = FirstResults(client, INSIGHTS, report)
@@ -286,6 +297,15 @@ def _containers(engine: Any) -> Mapping[str, Any]:
         f"{each.labels[f'{_LABEL}.service']}-{each.labels[f'{_LABEL}.container-number']}": each
         for each in found
     }
+
+
+def enabler_url(container: Any, tls: bool) -> str:
+    """Return the published address of the enabler, also if it does not run at the moment.
+
+    Only compose knows its port, which may be set in the file ``.env``.
+    """
+    [bound] = container.attrs["HostConfig"]["PortBindings"][f"{_ENABLER_PORT}/tcp"]
+    return f"{_scheme(tls)}://{bound['HostIp']}:{bound['HostPort']}"
 
 
 def _agents(engine: Any, tls: bool) -> dict[str, str]:
@@ -326,10 +346,10 @@ def _time_out(engine: Any, unhealthy: list[str], problem: str, report: Report) -
     )
 
 
-def where_to_look(deployment: str, agents: Mapping[str, str], tls: bool) -> str:
+def where_to_look(deployment: str, url: str, agents: Mapping[str, str], tls: bool) -> str:
     """Return the commands with which the operator uses the fog.
 
-    ``agents``: service and number of the replica -> address.
+    ``url``: the address of the enabler. ``agents``: service and number of the replica -> address.
     """
     # The operator may have removed edge-1.
     edges = (name for name in agents if name.startswith("edge-"))
@@ -338,7 +358,6 @@ def where_to_look(deployment: str, agents: Mapping[str, str], tls: bool) -> str:
         str(TRUST.token_file(site, role).relative_to(image.ROOT))
         for site, role in ((CORE, "admin"), (CORE, "reader"), (edge, "sender"))
     )
-    url = f"{_scheme(tls)}://127.0.0.1:{PORT}"
     ca = str(CERTIFICATES.bundle.relative_to(image.ROOT)) if tls else ""
     trusted = f" MISTBOW_TLS_CA={ca}" if tls else ""
     curls = Curls(agents[edge], url, sender, reader, ca)

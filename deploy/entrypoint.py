@@ -5,7 +5,7 @@ variables ``MISTBOW_…`` may contain these fields:
 
 - ``{replica}``: the number of the container among the replicas of its service, from 1.
 - ``{dashed:ADDRESS}``: an IPv4 address with hyphens, as Kubernetes names a pod: ``10-0-0-7``.
-- ``{of:A,B,C}``: the element of the list at that number; after the last, from the first again.
+- ``{of:A,B,C}``: the element of the list with this number; after the last, the first follows.
 - ``{self.NETWORK}``: the host name of the container in a network.
 - ``{SERVICE-N.NETWORK}``: the host name of replica N of a service in a network.
 
@@ -14,7 +14,7 @@ Other texts in braces remain, such as ``{labels.line}`` in a template of MQTT to
 The container's identities and tokens are put into the folder ``/run/mistbow`` from outside. The
 script waits for those that its settings name.
 
-The names come from Docker's name server, which knows compose, ``mistbow fog`` and Fogify alike. The
+Docker's name server supplies the names, with compose, ``mistbow fog`` and Fogify alike. The
 script imports only the standard library, since it starts each container.
 """
 
@@ -111,7 +111,7 @@ def _filled(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def missing_files(variables: Mapping[str, str]) -> list[str]:
-    """Return the identities and tokens that variables name, and that are not there yet."""
+    """Return the missing files of the identities and tokens that variables name."""
     named = {name.strip() for text in variables.values() for name in text.split(",")}
     delivered = {name for name in named if name.startswith(_DELIVERED)}
     return sorted(name for name in delivered if not os.path.exists(name))

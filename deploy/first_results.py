@@ -10,7 +10,7 @@ from suite.results_table import result_line
 
 
 class FirstResults:
-    """Deploys insights once, and reports the first result of each that covers all sites.
+    """Deploys insights once, and reports the first result of each insight over all sites.
 
     Changes that a user makes to the deployment in the meantime are kept. ``problem``: what prevents
     the results at present.
@@ -29,7 +29,7 @@ class FirstResults:
     def poll(self, workers: int, *, is_ready: bool) -> str | None:
         """Return the id of the deployment once each insight has a result over all sites.
 
-        The insights are deployed when this number of workers has announced itself, or ``is_ready``.
+        The insights are deployed when all ``workers`` are announced, or ``is_ready``.
         With fewer workers, each further worker would change the placement.
         """
         try:

@@ -1,8 +1,9 @@
 """Puts the identities and tokens of a composed fog into its containers: ``make identities``."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from docker.errors import APIError, NotFound  # type: ignore[import-untyped]
@@ -15,19 +16,53 @@ _AT_ONCE = 8
 _NUMBER = "com.docker.compose.container-number"
 
 
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The result of a delivery to the containers of a fog.
+
+    ``updated``: container -> the names of its new files; containers that had all files are absent.
+    ``left_out``: container -> the reason why it got no files.
+    """
+
+    updated: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line of text for each container that was updated or left out."""
+        yield from (f"{name}: {files}" for name, files in self.updated.items())
+        yield from (f"{name}: left out: {reason}" for name, reason in self.left_out.items())
+
+    def check_complete(self) -> None:
+        """Raise ``ConflictError`` if containers were left out."""
+        if self.left_out:
+            raise ConflictError(
+                f"these containers got no files: {', '.join(sorted(self.left_out))}",
+                hint="The lines above state the reasons, and what to do.",
+            )
+
+
 def deliver(
     containers: Iterable[Any], trust: FogTrust, certificates: FogCertificates | None = None
-) -> dict[str, str]:
-    """Put the files that each container needs into it; return container -> what was done.
+) -> Delivery:
+    """Put the files that each container needs into it.
 
-    Containers that have their files already are left out. ``certificates``: issues certificates
-    for containers with the label ``mistbow.tls``; None: they get none. Raises
-    ``UnavailableError`` if a container does not take its files.
+    ``certificates``: issues certificates for containers with the label ``mistbow.tls``; None: they
+    get none. Raises ``UnavailableError`` if a container does not take its files.
     """
-    containers = list(containers)
+    try:
+        return _deliver(list(containers), trust, certificates)
+    finally:
+        # The certificates are in the same folder.
+        trust.give_to_owner()
+
+
+def _deliver(
+    containers: list[Any], trust: FogTrust, certificates: FogCertificates | None
+) -> Delivery:
     done: dict[str, list[str]] = {each.name: [] for each in containers}
+    left_out: dict[str, str] = {}
     if certificates is not None:
-        # All trust a new authority before it has signed a certificate for one of them.
+        # All containers trust a new authority before any of them has its certificates.
         _update_all({each: certificates.authorities(each) for each in containers}, done)
     needed: dict[Any, dict[str, bytes]] = {}
     for container in containers:
@@ -39,11 +74,13 @@ def deliver(
             if certificates is not None:
                 files |= certificates.files(container)
         except ConflictError as error:
-            done[container.name] = [f"left out: {error.text}"]
+            left_out[container.name] = error.text
             continue
         needed[container] = files
     _update_all(needed, done)
-    return {name: ", ".join(sorted(what)) for name, what in done.items() if what}
+    return Delivery(
+        {name: ", ".join(sorted(what)) for name, what in done.items() if what}, left_out
+    )
 
 
 def _update_all(files: dict[Any, dict[str, bytes]], done: dict[str, list[str]]) -> None:
@@ -54,7 +91,7 @@ def _update_all(files: dict[Any, dict[str, bytes]], done: dict[str, list[str]]) 
 
 
 def _update(container: Any, files: dict[str, bytes]) -> list[str]:
-    """Put the files that a container lacks, or has otherwise, into it; return their names."""
+    """Put the files that are missing or outdated in a container into it; return their names."""
     changed = dict(files.items() - _present(container).items()) if files else {}
     if changed:
         _put(container, changed)

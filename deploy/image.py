@@ -6,13 +6,14 @@ checksums in ``requirements.lock``, for the Python version of the base image.
 
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import distribution
 from pathlib import Path
@@ -32,6 +33,8 @@ CHOSEN = os.environ.get("MISTBOW_IMAGE", "")
 
 NAME = CHOSEN or "mistbow"
 BASE = "python:3.12-slim-bookworm"
+"""The base of the first build of an image, if the operator names none."""
+
 LABEL = "mistbow.image"
 SOURCES = "mistbow.sources"
 """The label with the digest of an image's sources."""
@@ -53,18 +56,29 @@ _IMAGE_FILES = (
     "deploy/image.py",
 )  # fmt: skip
 
-# What builds the one package that is published as source only, PySpark.
+# The packages that build PySpark, the only package that is published as source only.
 _BUILDERS = ("setuptools", "wheel")
 
 
-def build(base: str, console: Console, roles: Sequence[str] = ("all",)) -> None:
+def build(base: str | None, console: Console, roles: Sequence[str] = ("all",)) -> None:
     """Build images on a base image that has Python 3.11 or newer.
 
+    ``base``: None: the base on which these images were built before; see ``base_of_build``.
     ``roles``: the targets of the Dockerfile; see ``name_of_role``. If another build is running,
     wait until the other build has ended.
     """
+    names = {role: NAME if role == "all" else name_of_role(NAME, role) for role in roles}
     with while_none_is_built():
-        _build(base, console, roles)
+        former = map(_labels, dict.fromkeys((*names.values(), NAME)))
+        _build(base_of_build(base, former), console, names)
+
+
+def base_of_build(base: str | None, former: Iterable[Mapping[str, str]]) -> str:
+    """Return the base of a build: the requested one, or the former one, or else ``BASE``.
+
+    ``base``: the requested base; None: none. ``former``: the labels of each former image.
+    """
+    return base or next((each[BASE_LABEL] for each in former if BASE_LABEL in each), BASE)
 
 
 @contextmanager
@@ -79,7 +93,7 @@ def while_none_is_built() -> Iterator[None]:
         yield
 
 
-def _build(base: str, console: Console, roles: Sequence[str]) -> None:
+def _build(base: str, console: Console, names: Mapping[str, str]) -> None:
     version, machine = _run("docker", "run", "--rm", base, "python3", "-c", _ABOUT_BASE).split()
     console.print(f"the base {base} has Python {version}", highlight=False)
     _PARTS.mkdir(parents=True, exist_ok=True)
@@ -89,8 +103,7 @@ def _build(base: str, console: Console, roles: Sequence[str]) -> None:
     options = ["--build-arg", f"BASE={base}"]
     for label, value in labels.items():
         options += ["--label", f"{label}={value}"]
-    for role in roles:
-        name = NAME if role == "all" else name_of_role(NAME, role)
+    for role, name in names.items():
         command = ("docker", "build", "--target", role, "--tag", name, *options, ".")
         subprocess.run(command, cwd=ROOT, check=True)
         BUILT.add(name, _run("docker", "image", "inspect", "--format", "{{.Id}}", name).strip())
@@ -212,6 +225,14 @@ def _gather_rest(console: Console) -> None:
         shutil.copyfile(jars / name, _PARTS / "jars" / name).chmod(0o644)
     for script in ("entrypoint.py", "health.py"):
         shutil.copy2(ROOT / "deploy" / script, _PARTS)
+
+
+def _labels(name: str) -> Mapping[str, str]:
+    """Return the labels of an image; empty: it has none, or is not on this machine."""
+    command = ("docker", "image", "inspect", "--format", "{{json .Config.Labels}}", name)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found: dict[str, str] | None = json.loads(done.stdout) if done.returncode == 0 else None
+    return found or {}
 
 
 def _pip(*arguments: str) -> None:

@@ -19,7 +19,7 @@ CHART = image.ROOT / "deploy" / "helm" / "mistbow"
 
 
 def read_values(file: Path | None) -> dict[str, Any]:
-    """Return the values of a release: those in a file, and the chart's own for all others."""
+    """Return the values of a release: the values in a file, or else of the chart."""
     values: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
     given = {} if file is None else _read(file)
     found = _merged(values, given)
@@ -125,7 +125,7 @@ def secrets(
         reach = ("*",) if is_core else ()
         try:
             files = trust.files(NodeTrust(site, (kind,), reach, prefix=f"{name}-"))
-        except ConflictError as error:  # its identity is revoked; the others must learn this
+        except ConflictError as error:  # the other services must learn that it is revoked
             report(f"{whole} is left out: {error.text}")
             continue
         if has_authority:

@@ -91,7 +91,7 @@ def write_bills(built: BuiltImages, folder: Path, console: Console) -> None:
 
 
 def inventory(image: str) -> Inventory:
-    """Return what an image contains, which is read in a container without a network."""
+    """Return the contents of an image, which a container without a network reads."""
     command = ("docker", "run", "--rm", "--network", "none", "--entrypoint", "python3", image)
     done = subprocess.run((*command, "-c", _INVENTORY), check=True, stdout=subprocess.PIPE)
     return msgspec.json.decode(done.stdout, type=Inventory)

@@ -1,5 +1,5 @@
-"""Check the documents: links and their sections, the syntax of insights in examples, and names of
-code.
+"""Check the documents: links and their sections, the syntax of insights in examples, names of code,
+and marks of unfinished text.
 """
 
 import ast
@@ -37,6 +37,9 @@ def problems() -> Iterator[str]:
         for file, name in NAME.findall(text):
             if not _is_defined(ROOT / file, name.split(".")):
                 yield f"{page.relative_to(ROOT)}: {file} defines no {name}"
+        for number, line in enumerate(text.splitlines(), start=1):
+            if "TODO" in line:
+                yield f"{page.relative_to(ROOT)}:{number}: replace TODO by the text"
     for page in sorted(ROOT.glob("examples/*.insights")):
         yield from _syntax(page, page.read_text())
 

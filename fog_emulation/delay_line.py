@@ -124,7 +124,7 @@ class _Lane:
 
 @dataclass(slots=True)
 class _LineDirection:
-    """One direction of a delay line: frames from ``source`` wait for their time, then go to
+    """One direction of a delay line: frames from ``source`` wait until they are due at
     ``target``.
 
     ``peer``: the index in ``_ADDRESSES`` of the peer's address.
@@ -167,7 +167,7 @@ class _LineDirection:
                 heapq.heappush(self.waiting, (due, self.number, frame))
 
     def forward(self, now: float) -> None:
-        """Write the frames whose time has come to the target."""
+        """Write the due frames to the target."""
         while self.waiting and self.waiting[0][0] <= now:
             _, _, frame = heapq.heappop(self.waiting)
             try:
@@ -195,7 +195,7 @@ def peer_addresses(
 ) -> dict[tuple[str, str], str]:
     """Return (peer, network) -> address, for the links of a node to peers that run.
 
-    ``directions``: those of the node. ``address``: returns the address of a node in a network.
+    ``directions``: of the node. ``address``: returns the address of a node in a network.
     """
     return {
         (peer, network): address(peer, network)
@@ -214,7 +214,7 @@ def line_shapes(
 ) -> LineShapes:
     """Return the shapes of one direction between a node and a network.
 
-    ``directions``: those of the node. ``addresses``: (peer, network) -> address; links to other
+    ``directions``: of the node. ``addresses``: (peer, network) -> address; links to other
     peers are left out. ``rates``: False: the kernel applies the rates.
     """
     here = [each for each in directions if (each.network, each.way) == (network, way)]
@@ -291,7 +291,7 @@ def _forward(directions: dict[Way, _LineDirection], control: socket.socket) -> N
 
 
 def _be_punctual() -> None:
-    """Reduce the time by which this process wakes up late: packets wait for that time too."""
+    """Reduce the delay with which this process wakes up, since it delays packets too."""
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, _HIGHEST_PRIORITY)
     # With groups of sessions, the priority of a process counts only inside its group.

@@ -38,6 +38,9 @@ FOG_LABEL = "mistbow.fog"
 NODE_LABEL = "mistbow.fog.node"
 """The label of containers; its value is the name of the node."""
 
+PIDS_LIMIT = 2048
+"""The maximum number of processes and threads of a node, as in docker-compose.yml."""
+
 _PERIOD_US = 100_000
 _REMOVALS = 8
 """The number of containers that are removed at a time."""
@@ -208,6 +211,7 @@ class DockerBackend:
             log_config=_LOGS,
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
+            pids_limit=PIDS_LIMIT,
             **_limits(node.cores, node.memory_bytes),
         )
         for network in others:

@@ -23,7 +23,8 @@ def running_trust(file: Path, name: str) -> FogTrust:
     identity, they are in the folder of the file. Raises ``ConflictError`` if no folder of the file
     has the key.
     """
-    present, *former = map(FogTrust, trust_folders(file))
+    home = file.resolve().parent
+    present, *former = (FogTrust(folder, home) for folder in trust_folders(file))
     keys = _fog_keys(name)
     if not keys:
         return present

@@ -16,7 +16,7 @@ import io
 import os
 import tarfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -42,10 +42,10 @@ _USER = 10001
 """The user and the group of the image."""
 
 LIFETIME = timedelta(days=365)
-"""How long what is issued for a container is valid."""
+"""The lifetime of the identities and certificates of containers."""
 
 RENEWAL = timedelta(days=60)
-"""What expires within this time is issued again."""
+"""The remaining lifetime at which identities and certificates are issued again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +137,14 @@ class FogTrust:
     """Issues the identities and tokens of one fog, and stores them in a folder of the operator.
 
     ``keys``: the fog's key and all identities. ``tokens``: the tokens of people and senders. Both
-    folders are created when they are needed first.
+    folders are created when they are needed first. ``around``: a folder around ``folder``, to whose
+    owner root gives what is here: emulation needs root, and `make up` uses the same files without
+    root. None: the files stay those of the user who creates them.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, around: Path | None = None) -> None:
         self.folder = folder
+        self._around = around
         self._keys = FogKeys(folder / "keys")
         self._tokens = folder / "tokens"
 
@@ -176,6 +179,27 @@ class FogTrust:
         """Return a token; see ``token_file``."""
         return self.token_file(site, role).read_text().strip()
 
+    def give_to_owner(self) -> None:
+        """Give the folder, with its content, to the owner of the folder around it.
+
+        Only root does so, and only if no folder on the way is a symbolic link, which may name a
+        folder of another user.
+        """
+        around = self._around
+        if around is None or os.geteuid() != 0 or not self.folder.exists():
+            return
+        if self.folder.resolve() != around.resolve() / self.folder.relative_to(around):
+            return
+        owner = around.stat()
+        for folder in self.folder.parents:
+            if folder == around:
+                break
+            _give(folder, owner)
+        _give(self.folder, owner)
+        for _, folders, files, handle in os.fwalk(self.folder):
+            for name in (*folders, *files):
+                _give(name, owner, handle)
+
     def _check_revoked(self, node: NodeTrust) -> None:
         """Raise ``ConflictError`` if identities of a container are revoked."""
         names = {kind: node.name_of(kind) for kind in node.identities}
@@ -190,8 +214,8 @@ class FogTrust:
         for kind, name in revoked.items():
             reaches = "".join(f" --reach '{each}'" for each in node.reach_of(kind))
             commands.append(
-                f"mistbow identity issue {name} --kind {kind} --site {node.site}{reaches} "
-                f"--folder {self._keys.folder}"
+                f".venv/bin/mistbow identity issue {name} --kind {kind} --site {node.site}"
+                f"{reaches} --folder {self._keys.folder}"
             )
         are = "identity {} is" if len(revoked) == 1 else "identities {} are"
         raise ConflictError(
@@ -244,7 +268,25 @@ class FogTrust:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
         finally:
+            self.give_to_owner()
             os.close(handle)
+
+
+def trust_of(file: Path) -> FogTrust:
+    """Return the identities and tokens of the fog of a compose file.
+
+    They belong to the owner of the folder of this file.
+    """
+    return FogTrust(trust_folder(file), file.resolve().parent)
+
+
+def _give(path: Path | str, owner: os.stat_result, folder: int | None = None) -> None:
+    """Give a file to an owner; ``folder``: the open folder that contains ``path``."""
+    # Another command may replace the file meanwhile.
+    with suppress(FileNotFoundError):
+        before = os.stat(path, dir_fd=folder, follow_symlinks=False)
+        if (before.st_uid, before.st_gid) != (owner.st_uid, owner.st_gid):
+            os.chown(path, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
 
 
 def archive(files: Mapping[str, bytes]) -> bytes:

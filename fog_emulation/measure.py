@@ -299,7 +299,7 @@ class _Receiver:
 
 
 def _age_s(notes: Sequence[tuple[int, int, bytes]]) -> float:
-    """Return how long ago the kernel received a packet; 0 without a note of the time."""
+    """Return how long ago the kernel received a packet; 0 if no note has that time."""
     now = time.time_ns()
     for level, kind, content in notes:
         if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):

@@ -318,6 +318,14 @@ class FogModel(_ModelPart):
     topology: list[Blueprint]
     scenarios: list[Scenario] = []
 
+    @property
+    def replicas(self) -> dict[str, int]:
+        """Service -> the number of its instances."""
+        found = Counter[str]()
+        for blueprint in self.topology:
+            found[blueprint.service] += blueprint.replicas
+        return dict(found)
+
 
 def load(path: Path) -> FogModel:
     """Return the model in a compose file; raises ``InvalidRequestError`` with all problems."""

@@ -10,7 +10,7 @@ from fog_emulation.backend import start_fog
 from fog_emulation.docker_backend import DockerBackend
 from fog_emulation.docker_status import fogs, list_table, nodes_of, status_table
 from fog_emulation.docker_trust import running_trust
-from fog_emulation.fog_trust import FogTrust, trust_folder
+from fog_emulation.fog_trust import FogTrust, trust_of
 from fog_emulation.plan import plan
 from fog_emulation.scenario import EffectOutcome, run_scenario
 from fog_emulation.services import load_services
@@ -24,7 +24,7 @@ def start(file: Path, console: Console, *, lenient: bool) -> None:
     ``lenient``.
     """
     fog = plan(model.load(file))
-    backend = _backend(file, FogTrust(trust_folder(file)))
+    backend = _backend(file, trust_of(file))
     for refusal in start_fog(backend, lenient=lenient):
         console.print(f"left out: {refusal}", markup=False, highlight=False)
     found = [measure.measure(backend, fog.directions, *way) for way in measure.pairs(fog)]
@@ -67,4 +67,5 @@ def _name(file: Path) -> str:
 
 
 def _backend(file: Path, trust: FogTrust | None = None) -> DockerBackend:
-    return DockerBackend(_name(file), plan(model.load(file)), load_services(file), trust)
+    fog = model.load(file)
+    return DockerBackend(_name(file), plan(fog), load_services(file, fog.replicas), trust)

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ _PAIRS = {"environment", "labels"}
 # the model, start together, and run until an action ends them.
 _REPLACED = {
     *("cap_drop", "cpus", "depends_on", "deploy", "healthcheck", "hostname", "init", "logging"),
-    *("mem_limit", "networks", "ports", "read_only", "restart", "security_opt"),
+    *("mem_limit", "networks", "pids_limit", "ports", "read_only", "restart", "security_opt"),
     *("stop_grace_period", "tmpfs", "tty", "volumes"),
 }
 
@@ -33,9 +34,9 @@ _VARIABLE = re.compile(
 class ComposeService:
     """The service of a compose file that a node runs.
 
-    ``labels``: what its containers need, see ``fog_trust``. ``secrets``: name of the secret -> file
-    on this machine. ``unsupported``: the keys in the
-    compose file that a backend must refuse. Other keys apply only outside of an emulated fog.
+    ``labels``: the labels of its containers, see ``fog_trust``. ``secrets``: name of the secret ->
+    file on this machine. ``unsupported``: the keys in the compose file that a backend must refuse.
+    Other keys apply only outside of an emulated fog.
     """
 
     image: str
@@ -48,14 +49,19 @@ class ComposeService:
     unsupported: tuple[str, ...] = ()
 
 
-def load_services(path: Path) -> dict[str, ComposeService]:
+def load_services(
+    path: Path, replicas: Mapping[str, int] | None = None
+) -> dict[str, ComposeService]:
     """Return the services of a compose file, with variables replaced: name -> service.
+
+    ``replicas``: service -> the number of its instances in the emulated fog; a variable that sets
+    the replicas for compose has this value here, instead of that in the environment.
 
     Raises ``InvalidRequestError`` for a service without an image, and for a secret without a file.
     Paths of secrets are relative to the compose file.
     """
-    compose: dict[str, Any] = _interpolated(parse_compose(read_compose(path)) or {})
-    services: dict[str, Any] = compose.get("services") or {}
+    written: dict[str, Any] = parse_compose(read_compose(path)) or {}
+    services: dict[str, Any] = written.get("services") or {}
     if not isinstance(services, dict):
         raise InvalidRequestError(f"{path}: services: write services as NAME: FIELDS")
     for name, service in services.items():
@@ -64,6 +70,8 @@ def load_services(path: Path) -> dict[str, ComposeService]:
                 f"{path}: services.{name}: the image is missing; name an existing image, because "
                 f"no image is built here"
             )
+    numbers = _replica_variables(services, replicas or {})
+    compose = _interpolated(written, {**os.environ, **numbers})
     return {
         name: ComposeService(
             **{key: service[key] for key in _SUPPORTED & service.keys()},
@@ -77,26 +85,40 @@ def load_services(path: Path) -> dict[str, ComposeService]:
                 sorted(service.keys() - _SUPPORTED - _PAIRS - _REPLACED - {"secrets"})
             ),
         )
-        for name, service in services.items()
+        for name, service in (compose.get("services") or {}).items()
     }
 
 
-def _interpolated(value: Any) -> Any:
-    """Return a part of a compose file, in which environment variables replace ``${NAME}``.
+def _replica_variables(
+    services: Mapping[str, Mapping[str, Any]], replicas: Mapping[str, int]
+) -> dict[str, str]:
+    """Return the variables that set the replicas of services, with the numbers of the fog."""
+    found = {}
+    for name in services.keys() & replicas.keys():
+        deploy = services[name].get("deploy")
+        text = str(deploy.get("replicas", "")) if isinstance(deploy, dict) else ""
+        variable = _VARIABLE.fullmatch(text)
+        if variable and (named := variable["name"] or variable["plain"]):
+            found[named] = str(replicas[name])
+    return found
+
+
+def _interpolated(value: Any, variables: Mapping[str, str]) -> Any:
+    """Return a part of a compose file, in which variables replace ``${NAME}``.
 
     As in compose, ``${NAME:-DEFAULT}`` has a default, and ``$$`` is a dollar sign. Raises
     ``InvalidRequestError`` for other forms, such as ``${NAME:?MESSAGE}``.
     """
     if isinstance(value, dict):
-        return {key: _interpolated(part) for key, part in value.items()}
+        return {key: _interpolated(part, variables) for key, part in value.items()}
     if isinstance(value, list):
-        return [_interpolated(part) for part in value]
+        return [_interpolated(part, variables) for part in value]
     if isinstance(value, str):
-        return _VARIABLE.sub(_value_of, value)
+        return _VARIABLE.sub(partial(_value_of, variables), value)
     return value
 
 
-def _value_of(variable: re.Match[str]) -> str:
+def _value_of(variables: Mapping[str, str], variable: re.Match[str]) -> str:
     if variable["other"] is not None:
         raise InvalidRequestError(
             f"{variable[0]} is not supported: write ${{NAME}} or ${{NAME:-DEFAULT}}, or $$ for a $"
@@ -104,7 +126,7 @@ def _value_of(variable: re.Match[str]) -> str:
     name = variable["name"] or variable["plain"]
     if name is None:
         return "$"
-    return os.environ.get(name) or variable["default"] or ""
+    return variables.get(name) or variable["default"] or ""
 
 
 def _pairs(path: Path, name: str, key: str, service: Mapping[str, Any]) -> dict[str, str]:

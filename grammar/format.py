@@ -100,7 +100,7 @@ def format_node(node: Expression | Condition | Interval) -> str:
 
 def _insight(insight: InsightStatement) -> list[str]:
     computed = _expression(insight.expression)
-    # What stands behind a bare expression would belong to the insight.
+    # Text after a bare expression would belong to the insight.
     parts = [f"{insight.name} = COMPUTE {_enclosed(computed, _is_scope(insight.expression))}"]
     if insight.by:
         parts.append(f"BY {_names(insight.by)}")
@@ -159,7 +159,7 @@ def _option(option: Option) -> str:
             nodes = ("" if count is None else f" {count}") + (" DEDICATED" if dedicated else "")
             return f"PLACEMENT_ON {_name(key)}={_expression(value)}{nodes}"
         case Allow(when):
-            # An AND outside parentheses would be that of the options.
+            # An AND outside parentheses would belong to the options.
             joined = isinstance(when, AndCondition | OrCondition)
             return f"ALLOW WHEN {_enclosed(_condition(when), joined)}"
         case Signature(name):

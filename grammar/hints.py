@@ -188,7 +188,7 @@ def _attributes(mismatch: Mismatch) -> str | None:
         Tree.KEYED,
         Tree.COMMA,
     )
-    # Only what can go on has EOF here: these are the attributes of the insight's BY.
+    # EOF is expected only after a complete insight, here after the attributes of its BY.
     if after_name and Tree.EOF in mismatch.expected:
         if found in (Tree.LPAR, Tree.LBRACKET):
             return "BY takes the names of attributes, and no functions, as in `BY node`."

@@ -67,7 +67,7 @@ class OptionBuilder:
             case Tree.MaxErrorContext():
                 return Accuracy(self._share(tree.share, "an error"), span=span)
             case Tree.AwarenessContext():
-                return Awareness(self._spared(tree.what), span=span)
+                return Awareness(self._aim(tree.what), span=span)
             case Tree.AdamContext():
                 return AdamOption(span=span)
             case Tree.AlgorithmContext():
@@ -105,7 +105,7 @@ class OptionBuilder:
                 tree.start.span, f"{word} is given twice", f"Write only one {word}."
             )
             return
-        # The nearest one before it, or else the first one after it.
+        # The nearest option before the word, or else the first option after it.
         where = tree.start.offset
         before = [index for index in lacking if self._built[index].span.offset < where]
         chosen = before[-1] if before else lacking[0]
@@ -137,7 +137,7 @@ class OptionBuilder:
             return SampleOption(size=1)
         return SampleOption(size=int(amount.value), span=span)
 
-    def _spared(self, token: LexicalToken) -> Literal["COMPUTATIONS", "ACCURACY"]:
+    def _aim(self, token: LexicalToken) -> Literal["COMPUTATIONS", "ACCURACY"]:
         word = token.text.upper()
         if word not in ("COMPUTATIONS", "ACCURACY"):
             message = f"`{clip(token.text)}` is not an aim of AWARENESS"

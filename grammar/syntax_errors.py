@@ -130,7 +130,7 @@ def _expectation(mismatch: Mismatch) -> str:
     phrases.extend(_spelled(kind) for kind in _IN_ORDER if kind in expected)
     if Tree.EOF in expected:
         phrases.append(f"the end of the {_statement(mismatch)}")
-    return _either(phrases)
+    return _join_by_or(phrases)
 
 
 def _name_expected(mismatch: Mismatch) -> str:
@@ -155,6 +155,6 @@ def _spelled(kind: int) -> str:
     return "AND" if kind == Tree.JOINT else str(Tree.symbolicNames[kind])
 
 
-def _either(phrases: list[str]) -> str:
+def _join_by_or(phrases: list[str]) -> str:
     *others, last = phrases
     return f"{', '.join(others)} or {last}" if others else last

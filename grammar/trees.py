@@ -105,6 +105,6 @@ def _terms(
 
 
 def _fields(node: ast.SyntaxNode) -> tuple[str, ...]:
-    # All but the span, which is given by keyword only.
+    # All fields except the span, which is a keyword-only argument.
     names: tuple[str, ...] = node.__match_args__
     return names

@@ -2,7 +2,7 @@
 
 The JVM maps the classes from the file, parsed and verified, instead of reading them from jars
 (application class-data sharing, JEP 350). Several JVMs of a machine share its memory. A JVM ignores
-a file that a different JVM wrote, or that is of other jars.
+a file that another JVM wrote, or that was created for other jars.
 """
 
 import asyncio

@@ -105,7 +105,7 @@ def control(config: IgniteConfig, jars: Path, *arguments: str) -> str:
     """
     argv = [
         *java_argv(find_java(), _HEAP_MB),
-        # Without this the utility creates a folder in the current one.
+        # Without this option, the utility creates a folder in the current folder.
         f"-DIGNITE_HOME={config.folder.absolute()}",
         *class_path(jars),
         _UTILITY,

@@ -91,8 +91,8 @@ class IgniteConfig:
     @property
     def node(self) -> str:
         """The name by which the cluster identifies this node, also after restarts."""
-        # Set here, since without one a server that finds its folder locked starts with an empty
-        # one. The data of a server that was alone is stored under its first name for good.
+        # Without a name, a server that finds its folder locked starts with an empty folder. The
+        # data of a server that was alone is stored under its first name for good.
         if not self.nodes or (self.folder / "db" / _ALONE).exists():
             return _ALONE
         return self.discovery_address
@@ -177,7 +177,7 @@ def java_argv(java: Path, heap_mb: int) -> list[str]:
 
 def class_path(jars: Path) -> list[str]:
     """Return the Java options that set the class path to Ignite's jars."""
-    # In the same order on each file system: a class archive is of one class path.
+    # In the same order on each file system, because a class archive is for one class path.
     return ["-cp", ":".join(str(jar) for jar in sorted(jars.absolute().glob("*.jar")))]
 
 

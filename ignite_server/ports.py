@@ -18,7 +18,7 @@ _reserved: deque[socket.socket] = deque()
 """The UDP sockets that reserve the ports found last, at most ``_MAX_RESERVED``.
 
 A server listens on its port some time after the port was found. Until then, no search may find the
-port again, in this process or another one. The UDP port of the same number shows that it is found.
+port again, in this process or another one, so each search checks the UDP port of this number too.
 """
 
 

@@ -27,7 +27,7 @@ _EXPIRY = Gauge(
 class CertificateWatch:
     """Observes when the certificates in files expire; reads a file again when it has changed.
 
-    While a new file is invalid, the service uses the former one, and its expiry still counts here.
+    While a new file is invalid, the service uses the former one, whose expiry counts here too.
     ``certificate``: the certificate of the service; None: it has none. ``authorities``: the files
     of trusted authorities. ``key``: the file with the key of the certificate; None: not observed.
     """
@@ -48,7 +48,7 @@ class CertificateWatch:
 
     @property
     def expires(self) -> datetime | None:
-        """When the certificate of the service expires; None: it has had no valid one."""
+        """When the certificate of the service expires; None: no certificate was valid so far."""
         found = self._certificate
         return None if found is None else self._end(found, is_chain=True).time
 

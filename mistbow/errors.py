@@ -5,6 +5,7 @@ A service answers an error with its ``status`` and the body ``{"error": {"code",
 of RAINBOW's storage read the outer fields ``result`` and ``message``.
 """
 
+import json
 from typing import Any, ClassVar
 
 from mistbow.os_faults import OsFault
@@ -263,6 +264,21 @@ def from_body(status: int, body: Any) -> MistbowError:
         return kind(message, details=body)
     kind = _BY_CODE.get(str(error.get("code")), MistbowError)
     return kind(str(error.get("message", "")), hint=error.get("hint"), details=error.get("details"))
+
+
+def from_answer(status: int, content: bytes) -> MistbowError:
+    """Return the error that an answer describes; ``content``: the body of the answer.
+
+    >>> from_answer(404, b'{"error": {"code": "not_found", "message": "no"}}').code
+    'not_found'
+    >>> from_answer(502, b"<html>Bad Gateway</html>").details
+    '<html>Bad Gateway</html>'
+    """
+    try:
+        body = json.loads(content)
+    except ValueError:
+        body = content[:500].decode(errors="replace")
+    return from_body(status, body)
 
 
 def of_status(status: int, message: str, *, hint: str | None = None) -> MistbowError:

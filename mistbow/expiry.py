@@ -3,11 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 EXPIRES_SOON = timedelta(days=30)
-"""What expires within this time should be issued again."""
+"""The remaining lifetime at which identities and certificates should be issued again."""
 
 
 def expiry_text(end: datetime, now: datetime) -> str | None:
-    """Return the text of an expiry that is soon, or is past; None: it is later.
+    """Return the text of an expiry that is past or soon; None: a later expiry.
 
     >>> now = datetime(2026, 1, 1, tzinfo=UTC)
     >>> [expiry_text(now + timedelta(days=days), now) for days in (40, 20, -1)]
@@ -21,7 +21,7 @@ def expiry_text(end: datetime, now: datetime) -> str | None:
 def announced_expiry_text(end: int | None, now: int) -> str | None:
     """Return the text of an announced expiry, as ``expiry_text`` does.
 
-    ``end``, ``now``: ms since the epoch; ``end``: None: the service has nothing that expires.
+    ``end``, ``now``: ms since the epoch; None as ``end``: the service announced no expiry.
     """
     if end is None:
         return None

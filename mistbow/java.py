@@ -33,7 +33,7 @@ def find_java() -> Path:
 def archive_path(folder: Path, program: str, java: Path, facts: str) -> Path:
     """Return the path of the class archive of a Java program, such as ``spark``; it may not exist.
 
-    ``facts``: what the archive depends on besides the installation of Java.
+    ``facts``: further facts on which the archive depends, besides the installation of Java.
     """
     java = java.resolve()
     digest = hashlib.sha256(f"{java} {java.stat().st_mtime_ns} {facts}".encode()).hexdigest()

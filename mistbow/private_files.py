@@ -12,9 +12,9 @@ from mistbow.os_faults import fault_of
 _UMASK = 0o077
 _OTHERS = 0o077
 _OWN = ("agent", "ignite", "jars", "logs", "*.lock")
-"""The names of what services and the command line create in a home.
+"""The names of the files and folders that services and commands create in a home.
 
-The other folders of a home are those of the image's build, whose files containers must read.
+The build of the image creates the other folders of a home, whose files containers must read.
 """
 
 

@@ -1,6 +1,4 @@
-"""The common parts of every HTTP service: health, metrics, documentation, errors as
-JSON, tokens, limits.
-"""
+"""The common parts of all HTTP services: health, metrics, documentation, errors, tokens, limits."""
 
 import asyncio
 import secrets
@@ -39,7 +37,7 @@ from mistbow.errors import (
 from mistbow.home_lock import home_lock
 from mistbow.http.documentation import DocumentationLogin, add_documentation
 from mistbow.http.error_forms import ErrorForms, ForeignErrors, own_form
-from mistbow.http.leaving import Leave, LeavingServer
+from mistbow.http.graceful_shutdown import GracefulServer, Leave
 from mistbow.http.limits import BodyLimit, RequestLimit, error_headers
 from mistbow.http.parameters import reject_repeated_parameters
 from mistbow.http.protocol import BoundedProtocol
@@ -63,14 +61,14 @@ log = get_logger(__name__)
 _MAX_CHALLENGE_BYTES = 4096
 _CERTIFICATE_CHECK_S = 60.0
 _STARTUP_FAILED = 3
-"""The exit status with which uvicorn ends, too."""
+"""The exit status of a failed start, also in uvicorn."""
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _CHALLENGE = msgspec.json.Decoder(Challenge)
 _SIGNED_CHALLENGE = msgspec.json.Decoder(SignedChallenge)
 
 ReadMessages = Callable[[], Awaitable[list[str]]]
-"""A function that returns messages for operators, which ``/readyz`` shows; empty: no messages."""
+"""A function that returns messages for operators, which ``/readyz`` shows."""
 
 
 async def _no_warnings() -> list[str]:
@@ -159,7 +157,7 @@ def create_service(
             needs_certificate=settings.tls_client_ca is not None,
         )
         app.add_middleware(DocumentationLogin)
-    # Outside all others, whose errors it converts.
+    # Outside all other middleware, whose errors it converts.
     app.add_middleware(ForeignErrors, forms=forms)
     return app
 
@@ -175,7 +173,7 @@ def _with_expiries(warnings: ReadMessages, settings: ServiceSettings) -> ReadMes
 
 
 def _sessions(settings: ServiceSettings, own: OwnAddresses) -> ServiceSessions:
-    """Return the sessions of a service: with an identity, only its token admits the service key."""
+    """Return the sessions; a service with an identity, but without a token, has no service key."""
     needs_identity = settings.identity is not None and settings.shared_token is None
     key = None if needs_identity else ServiceKey(settings.shared_token or "")
     return ServiceSessions(key, own, identity=settings.identity)
@@ -247,7 +245,7 @@ def _run(app: FastAPI, port: int, settings: ServiceSettings) -> None:
     if settings.server_tls is not None:
         serve_tls(config, settings.server_tls)
     leave: Leave | None = app.state.leave
-    server = uvicorn.Server(config) if leave is None else LeavingServer(config, leave)
+    server = uvicorn.Server(config) if leave is None else GracefulServer(config, leave)
     server.run()
     if not server.started:
         sys.exit(_STARTUP_FAILED)
@@ -281,7 +279,7 @@ def _add_operations(app: FastAPI, readiness: ReadMessages, warnings: ReadMessage
         """Answer as long as the process runs; needs no token."""
         return {"status": "ok"}
 
-    @app.get("/readyz", tags=["operations"], summary="Can it serve, and if not, why?")
+    @app.get("/readyz", tags=["operations"], summary="Is the service ready, and if not, why?")
     @requires("read")
     async def readyz() -> JSONResponse:
         """Return whether the service can serve; the status is 503 while it waits for something."""

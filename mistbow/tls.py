@@ -206,7 +206,7 @@ def check_pair(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def _fault(files: TlsFiles, error: Exception) -> str:
-    """Return why files cannot be used, by the first that is at fault."""
+    """Return why files cannot be used; the first invalid file counts."""
     try:
         if files.ca is not None:
             check_ca(files.ca)

@@ -31,7 +31,8 @@ class Child:
     ``ready``: returns whether the process is ready to serve requests. ``inherits``: the names of
     the environment variables that the child inherits; None: all variables. ``env``: variables that
     are added to the environment. ``after``: the names of the children that must be ready first.
-    ``patience_s``: the time (s) between SIGTERM and SIGKILL.
+    ``uses``: the names of further children that run until this one has ended. ``patience_s``: the
+    time (s) between SIGTERM and SIGKILL.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Child:
     ready: Callable[[], bool]
     env: Mapping[str, str] = field(default_factory=dict)
     after: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
     patience_s: float = 8.0
     inherits: Collection[str] | None = None
 
@@ -115,7 +117,7 @@ class ManagedChild:
         except Exception as error:  # such as a lack of memory, which may pass
             end = f"cannot be started: {error}"
         else:
-            end = "" if code is None else f"{_ending(code)}, last output: {self._last_line!r}"
+            end = "" if code is None else f"{_describe_end(code)}, last output: {self._last_line!r}"
         if self._stopping:
             return math.inf
         pause = self._backoff.after(time.monotonic() - began)
@@ -177,5 +179,5 @@ def _inherited(child: Child) -> Mapping[str, str]:
     return os.environ if child.inherits is None else inherited_environment(child.inherits)
 
 
-def _ending(code: int) -> str:
+def _describe_end(code: int) -> str:
     return f"was stopped by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"

@@ -15,7 +15,7 @@ _TOO_EARLY = re.compile(
     r'because the cluster is inactive|Schema "SYS" not found'
     r'|Table "\w+" not found; SQL statement:\n.*\bSYS\.'
 )
-"""The errors of requests that come before Ignite, which accepts connections, is active.
+"""The errors of requests that arrive after Ignite accepts connections, but before it is active.
 
 Ignite adds the views of its schema SYS one by one while it starts.
 """

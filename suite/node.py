@@ -48,7 +48,7 @@ def run(settings: NodeSettings) -> None:
     problems = make_home(settings.home)
     children = processes(settings)
     check_settings_of(children)
-    with home_lock(settings.home, "run", "a suite") as lock:
+    with home_lock(settings.home, "run", "mistbow supervise") as lock:
         ports = {f"{name}_port": port for name, port in settings.ports.items()}
         check_ports(ports, settings.host)
         supervise(children, StdoutLog(secrets_of(settings)), problems, keep_open=[lock])

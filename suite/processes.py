@@ -73,7 +73,7 @@ def storage(settings: StorageSettings) -> list[Child]:
 
     def service(name: str) -> Child:
         is_ready = readiness(client, at[name], settings.proof)
-        # Other services reach the agent at the address in its settings; those of its node, here.
+        # Other nodes reach the agent at the address in its settings; services of this node, here.
         own = {} if name == "agent" else {"MISTBOW_AGENT_URL": at["agent"]}
         if name == "worker" and settings.worker_identity_file is not None:
             own["MISTBOW_IDENTITY_FILE"] = str(settings.worker_identity_file.absolute())

@@ -32,7 +32,7 @@ def run(settings: RunSettings) -> None:
     console = Console()
     problems = make_home(settings.home)
     check_settings_of(children(settings))
-    with home_lock(settings.home, "run", "a suite") as lock:
+    with home_lock(settings.home, "run", "mistbow run") as lock:
         check_all_ports(settings, LOOPBACK)
         prepare(settings.jars_folder, console)
         stopping = stop_on_signals()

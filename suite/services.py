@@ -57,8 +57,11 @@ def service_child(
 ) -> Child:
     """Return the process of a service; see ``Child``."""
     child = Child(name, (sys.executable, "-m", PACKAGES[name]), is_ready, env, after)
-    # At SIGTERM, a worker may wait until other workers have taken over its fragments.
-    return replace(child, patience_s=child.patience_s + _drain_s()) if name == "worker" else child
+    if name != "worker":
+        return child
+    # At SIGTERM, a worker may wait until other workers have taken over its fragments. They learn by
+    # the agent that it leaves.
+    return replace(child, uses=("agent",), patience_s=child.patience_s + _drain_s())
 
 
 def _drain_s() -> float:

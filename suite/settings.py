@@ -17,7 +17,7 @@ _MAIN_SERVICES: Mapping[frozenset[str], Kind] = {
     frozenset({"worker", "monitor"}): "worker",
     frozenset({"enabler", "monitor"}): "enabler",
 }
-"""The services of a node without storage -> the one that is not its monitoring agent."""
+"""The services of a node without storage -> the main service: a worker or an enabler."""
 
 _EXAMPLE = Path("examples/host.insights")
 _ROOT = Path(__file__).resolve().parents[1]
@@ -85,7 +85,7 @@ class StorageSettings(IgniteSettings, TlsSettings):
 
 
 class _NodeServices(CheckedSettings):
-    """The services of a node without storage, which are checked before their identities."""
+    """The services of a node without storage; this setting is checked before the identities."""
 
     services: str = Field(
         default="worker,monitor",

@@ -17,7 +17,7 @@ def run(settings: StorageSettings) -> None:
     require_token_beyond_loopback("storage", settings.host, settings)
     problems = make_home(settings.home)
     check_settings_of(storage(settings))
-    with home_lock(settings.home, "run", "a suite") as lock:
+    with home_lock(settings.home, "run", "mistbow storage") as lock:
         check_all_ports(settings, settings.host)
         ensure_jars(settings.jars_folder)
         # The class path of Ignite lists its jars, which exist only now.

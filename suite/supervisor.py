@@ -1,8 +1,8 @@
-"""The supervisor: starts child processes in the order of dependency, stops them in reverse."""
+"""The supervisor: starts and stops child processes in the order of their dependencies."""
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from uuid import uuid4
 
 from suite.child import Child, ManagedChild
@@ -66,12 +66,24 @@ class Supervisor:
             return False
 
     def stop(self) -> None:
-        """Stop all children, in the reverse order of their start."""
-        for managed in reversed(self._started):
+        """Stop all children, in the reverse order of their start.
+
+        A child that another one uses is stopped after that one.
+        """
+        for managed in self._stop_order():
             managed.stop()
         if self._watchdog.stdin is not None:
             self._watchdog.stdin.close()
         self._watchdog.wait()
+
+    def _stop_order(self) -> Iterator[ManagedChild]:
+        running = self._started[::-1]
+        while running:
+            used = {name for each in running for name in (*each.child.after, *each.child.uses)}
+            unused = (each for each in running if each.child.name not in used)
+            following = next(unused, running[0])
+            running.remove(following)
+            yield following
 
 
 def supervise(

@@ -137,7 +137,7 @@ def revoked(keys: FogKeys, kind: str) -> IdentityFile:
     return IdentityFile(copy)
 
 
-async def test_each_caller_may_do_what_its_scopes_say(
+async def test_each_caller_has_only_the_rights_of_its_scopes(
     services: list[Service], callers: list[Caller]
 ) -> None:
     attacks = [Attack(service, caller, ELSEWHERE) for service in services for caller in callers]

@@ -51,7 +51,7 @@ def test_every_route_declares_its_access_rule(name: str, tmp_path: Path) -> None
     assert not silent, f"mark them by @requires(…), below the route: {silent}"
 
 
-def test_what_changes_something_takes_more_than_reading(tmp_path: Path) -> None:
+def test_routes_with_effects_require_more_than_the_scope_read(tmp_path: Path) -> None:
     # Routes that only read, but take a long body and therefore use POST.
     asking = {
         "POST /api/placements/plan",

@@ -19,7 +19,7 @@ MAX_SILENCE_S = 45.0
 
 @dataclass(frozen=True, slots=True)
 class LiveEvent:
-    """An event with its decoded data; ``cursor``: the point after which another call resumes."""
+    """An event with its decoded data; another call with its ``cursor`` resumes after this event."""
 
     name: str
     data: Any

@@ -31,7 +31,7 @@ def is_ordered(function: AnyFunction) -> bool:
 
 
 def history_windows(plan: Plan) -> frozenset[str]:
-    """Return the ids of the windows that end at points and need few of their points in a row.
+    """Return the ids of the windows that end at points, and whose rows need not contain all points.
 
     Only mergeable and ordered functions read these windows. Windows of functions that accumulate
     are omitted, since they contain only new points.

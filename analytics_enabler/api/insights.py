@@ -218,10 +218,10 @@ async def _proxy_submission(
     proxy: DomainProxy,
     key: str | None,
 ) -> None:
-    """Raise ``Proxied`` with the answer if another domain has the deployment, or is to have it.
+    """Raise ``Proxied`` with the answer if the deployment belongs to another domain.
 
-    ``key``: the idempotency key; a domain that has its deployment already repeats its answer, even
-    if a smaller domain would have it now.
+    ``key``: the idempotency key. A domain that has the deployment already repeats its answer, even
+    if the deployment would now belong to a smaller domain.
     """
     if key is not None:
         await deployments.refresh()

@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 async def until_standby(
     role: DomainRole, items: AsyncGenerator[Item, None]
 ) -> AsyncGenerator[Item, None]:
-    """Yield items until this enabler is a standby, whose own states and results are old.
+    """Yield items until this enabler is a standby, which has only old states and results.
 
     The client then connects again, and its request is proxied to the active enabler.
     """

@@ -25,7 +25,7 @@ Metric = Annotated[str | None, Query(description="Only this metric.")]
 Entity = Annotated[str | None, Query(description="Only metrics or series of this entity.")]
 Site = Annotated[str | None, Query(description="Only metrics or series at this site.")]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="The maximum number of items.")]
-Cursor = Annotated[str | None, Query(description="The next of the page before.")]
+Cursor = Annotated[str | None, Query(description="The cursor `next` of the previous page.")]
 
 
 def metrics_router(
@@ -70,13 +70,15 @@ def metrics_router(
         """
         prefix = current_caller().entity_prefix
         named = None if label is None else await _with_label(label, prefix)
-        wanted = MetricFilter(metric, entity, site, tuple(search.split()), prefix, named)
-        words = await attributes.words() if wanted.words and not prefix else {}
+        metric_filter = MetricFilter(metric, entity, site, tuple(search.split()), prefix, named)
+        words = await attributes.words() if metric_filter.words and not prefix else {}
         nodes, sites = await all_nodes(), fabric_view.site_of_node
-        page = await asyncio.to_thread(find_metrics, nodes, sites, wanted, cursor, limit, words)
+        page = await asyncio.to_thread(
+            find_metrics, nodes, sites, metric_filter, cursor, limit, words
+        )
         if prefix:
             return page
-        if page.total == 0 and (wanted.words or label is not None):
+        if page.total == 0 and (metric_filter.words or label is not None):
             page.attributes = sorted(await attributes.of())[:MAX_SHOWN_NAMES]
         for each in page.metrics:
             each.labels = some_of(await attributes.of(each.metric))
@@ -105,10 +107,10 @@ def metrics_router(
         """List the series of a metric, each with its latest point."""
         if cursor is not None and re.fullmatch("[0-9]{1,9}", cursor) is None:
             raise InvalidRequestError("cursor: the value is not the `next` of a page")
-        wanted = MetricFilter(metric, entity, site, prefix=current_caller().entity_prefix)
+        metric_filter = MetricFilter(metric, entity, site, prefix=current_caller().entity_prefix)
         nodes, sites = await all_nodes(), fabric_view.site_of_node
         skipped = int(cursor or 0)
-        return await asyncio.to_thread(find_series, nodes, sites, wanted, skipped, limit)
+        return await asyncio.to_thread(find_series, nodes, sites, metric_filter, skipped, limit)
 
     @router.get("/attributes")
     @requires("read")

@@ -199,7 +199,7 @@ def _read_span(
     if start is not None and end is not None and start > end:
         raise InvalidRequestError(
             f"from ({start}) is after to ({end})",
-            hint="Send a from that is at most to, both in ms since the epoch.",
+            hint="Send `from` and `to` in ms since the epoch, with `from` at most `to`.",
         )
     return start, end
 

@@ -36,7 +36,7 @@ class Deletions:
         self._pending.pop(deployment_id, None)
 
     def find(self, deployment_id: str) -> DeploymentDeleted:
-        """Return the deletion of a deployment; at the time 0: not deleted, or long ago."""
+        """Return the deletion of a deployment, with the time 0 if it was not deleted lately."""
         found = self._by_id.get(deployment_id) or self._pending.get(deployment_id)
         return found or DeploymentDeleted()
 

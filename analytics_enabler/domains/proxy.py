@@ -2,29 +2,30 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from urllib.parse import quote
 
 import httpx
 import msgspec
 from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from analytics.insight_models import DeploymentList, DeploymentStatus
 from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.domains.directory import DomainDirectory, KnownEnabler
+from analytics_enabler.domains.enabler_clients import EnablerClients
 from analytics_enabler.limits import MAX_RESULTS_WAIT_S
 from analytics_enabler.semantics import Definition
 from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import Caller, current_caller
 from mistbow.client.answer_time import AnswerTime, send_within
 from mistbow.client.bounded_answers import IN_PARTS, at_most
-from mistbow.client.connections import async_transport
-from mistbow.client.credentials import ServiceCredentials, UnverifiedServiceError
-from mistbow.errors import FencedError, NotFoundError, UnavailableError
+from mistbow.client.credentials import UnverifiedServiceError
+from mistbow.errors import FencedError, NotFoundError, UnavailableError, from_answer
 from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.telemetry import get_logger
-from mistbow.tls import client_context
 from mistbow.trust_settings import TokenSettings
 
 log = get_logger(__name__)
@@ -44,7 +45,7 @@ _TIMEOUT = httpx.Timeout(30.0, connect=2.0)
 _RESULTS_TIMEOUT = httpx.Timeout(30.0 + MAX_RESULTS_WAIT_S, connect=2.0)
 _LIST_TIMEOUT = httpx.Timeout(3.0, connect=1.0)
 _LIST_S = 10.0
-"""The total time (s) for what another enabler answers about its deployments.
+"""The total time (s) for an answer of another enabler about its deployments.
 
 A timeout of each read alone does not end an answer that a stolen enabler sends byte by byte.
 """
@@ -53,13 +54,12 @@ _ORDER_S = 60.0
 """The total time (s) for the adoption or the deletion of a deployment by another enabler."""
 
 _MAX_LIST_BYTES = 16 * 2**20
-"""The maximum size of what another enabler answers about its deployments."""
+"""The maximum size of an answer of another enabler about its deployments."""
 
 _TRANSIENT = frozenset({408, 421, 425, 429})
 """The statuses from 400 to 499 after which a repetition of the same request may succeed."""
 
 _FOLLOW_TIMEOUT = httpx.Timeout(45.0, connect=2.0)
-_LIMITS = httpx.Limits(max_connections=200, max_keepalive_connections=20)
 
 
 class Proxied(Exception):  # noqa: N818 - not an error: it ends a request with another's answer
@@ -90,21 +90,18 @@ class DomainProxy:
 
     def __init__(self, directory: DomainDirectory, trust: TokenSettings) -> None:
         self.directory = directory
-        self._proof = trust.proof or ""
-        self._tls = client_context(trust.client_tls)
-        self._clients: dict[tuple[str, str], httpx.AsyncClient] = {}
+        self.clients = EnablerClients(directory.others, trust)
 
     async def close(self) -> None:
         """Close all connections."""
-        for client in self._clients.values():
-            await client.aclose()
+        await self.clients.close()
 
     async def send(self, request: Request, to: KnownEnabler) -> Response:
         """Return the answer of another enabler to a request, such as a stream of results.
 
         Raises ``UnavailableError`` if the enabler does not answer.
         """
-        return _response(await self._send(request, to, {PROXIED_TO: to.enabler.domain}))
+        return await self._send(request, to, {PROXIED_TO: to.enabler.domain})
 
     async def send_to_active(self, request: Request) -> Response:
         """Return the answer of the active enabler of this domain to a request to its standby.
@@ -122,7 +119,7 @@ class DomainProxy:
         marks = {_BY_STANDBY: domain}
         if is_proxied(request.headers):
             marks[PROXIED_TO] = domain
-        return _response(await self._send(request, active, marks))
+        return await self._send(request, active, marks)
 
     async def find(self, request: Request) -> Response:
         """Return the answer of the enabler that has the deployment of a request.
@@ -249,7 +246,7 @@ class DomainProxy:
     async def _find_owner(self, deployment_id: str) -> tuple[KnownEnabler | None, list[str]]:
         """Return (the enabler of another domain that has a deployment, the silent domains).
 
-        All domains are asked at once, so that those that do not answer cost little time together.
+        All domains are asked at the same time, so all silent domains cost only one timeout.
         """
         domains = self.directory.other_domains()
         enablers = [self.directory.active(domain) for domain in domains]
@@ -283,28 +280,43 @@ class DomainProxy:
         Raises ``httpx.HTTPError`` if the enabler does not answer in time.
         """
         try:
-            async with asyncio.timeout(seconds):
-                return await self._client(to).request(
-                    method,
-                    path,
-                    content=content,
-                    headers=headers,
-                    timeout=_LIST_TIMEOUT if method == "GET" else _TIMEOUT,
-                    extensions=at_most(_MAX_LIST_BYTES),
-                )
+            with self.clients.using(to) as client:
+                async with asyncio.timeout(seconds):
+                    return await client.request(
+                        method,
+                        path,
+                        content=content,
+                        headers=headers,
+                        timeout=_LIST_TIMEOUT if method == "GET" else _TIMEOUT,
+                        extensions=at_most(_MAX_LIST_BYTES),
+                    )
         except TimeoutError as error:
             raise httpx.ReadTimeout("it answers too slowly") from error
 
-    async def _send(
-        self, request: Request, to: KnownEnabler, marks: Mapping[str, str]
+    async def _send(self, request: Request, to: KnownEnabler, marks: Mapping[str, str]) -> Response:
+        """Return the answer to a request; ``marks``: the headers of a proxied request."""
+        body = await request.body()
+        async with AsyncExitStack() as stack:
+            client = stack.enter_context(self.clients.using(to))
+            answer = await self._answer(client, request, body, to, marks)
+            stack.push_async_callback(answer.aclose)
+            proxied = _ProxiedAnswer(answer)
+            proxied.end = stack.pop_all()
+            return proxied
+
+    async def _answer(
+        self,
+        client: httpx.AsyncClient,
+        request: Request,
+        body: bytes,
+        to: KnownEnabler,
+        marks: Mapping[str, str],
     ) -> httpx.Response:
-        """Send a request to another enabler; ``marks``: the headers of a proxied request."""
-        client = self._client(to)
+        """Return the answer of another enabler, whose body is not read yet."""
         headers = {name: value for name, value in request.headers.items() if name in _HEADERS}
         is_feed = request.url.path.endswith(("/follow", "/events"))
         is_read = request.url.path.endswith("/results")
         timeout = _FOLLOW_TIMEOUT if is_feed else _RESULTS_TIMEOUT if is_read else _TIMEOUT
-        body = await request.body()
         sent = client.build_request(
             request.method,
             request.url.path,
@@ -335,35 +347,25 @@ class DomainProxy:
         except httpx.HTTPError as error:
             raise UnavailableError(_silent(to, error), hint="Try again later.") from error
 
-    def _client(self, to: KnownEnabler) -> httpx.AsyncClient:
-        """Return the client for an enabler, which must be of the site that announces it."""
-        key, url = (to.site, to.enabler.url), to.enabler.url
-        if key not in self._clients:
-            self._clients[key] = httpx.AsyncClient(
-                base_url=url,
-                auth=ServiceCredentials(url, self._proof, kind="enabler", site=to.site),
-                transport=async_transport(self._tls, _LIMITS),
-                trust_env=False,
-            )
-        return self._clients[key]
-
 
 def _headers_s(timeout: httpx.Timeout) -> float:
     """Return the total time (s) until the headers of the answer to a request without a body."""
     return (timeout.connect or 0.0) + (timeout.read or 0.0) + _LIST_S
 
 
-def _response(answer: httpx.Response) -> Response:
-    headers = {name: answer.headers[name] for name in _ANSWER_HEADERS if name in answer.headers}
-    return StreamingResponse(_body(answer), answer.status_code, headers)
+class _ProxiedAnswer(StreamingResponse):
+    """The answer of another enabler; ``end``: closed when it was passed on, or has failed."""
 
+    def __init__(self, answer: httpx.Response) -> None:
+        headers = {name: answer.headers[name] for name in _ANSWER_HEADERS if name in answer.headers}
+        super().__init__(answer.aiter_raw(), answer.status_code, headers)
+        self.end = AsyncExitStack()
 
-async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
-    try:
-        async for part in answer.aiter_raw():
-            yield part
-    finally:
-        await answer.aclose()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self.end.aclose()
 
 
 def is_proxied(headers: Mapping[str, str]) -> bool:
@@ -375,22 +377,13 @@ def _check(to: KnownEnabler, answer: httpx.Response, what: str) -> None:
     """Raise the error of an unsuccessful answer to the request ``what``."""
     if answer.is_success:
         return
-    code, message = _error_of(answer)
+    error = from_answer(answer.status_code, answer.content)
     enabler = f"the enabler of the domain {to.enabler.domain} at {to.enabler.url}"
-    why = f"{enabler} refuses {what} ({answer.status_code}): {message}"
+    why = f"{enabler} refuses {what} ({answer.status_code}): {error.message}"
     is_permanent = answer.is_client_error and answer.status_code not in _TRANSIENT
-    if is_permanent and code != FencedError.code:
+    if is_permanent and error.code != FencedError.code:
         raise EnablerRefusedError(why)
     raise UnavailableError(why)
-
-
-def _error_of(answer: httpx.Response) -> tuple[str, str]:
-    """Return the code and the message of an error that an enabler answers."""
-    try:
-        error = answer.json()["error"]
-        return str(error["code"]), str(error["message"])
-    except (ValueError, KeyError, TypeError):
-        return "", answer.reason_phrase or "no reason"
 
 
 def _silent(to: KnownEnabler, error: Exception) -> str:

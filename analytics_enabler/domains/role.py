@@ -31,9 +31,9 @@ after 2.5 s. So a standby takes over after about 7 s, and not because of a pause
 """
 
 TURN_S = 2.0
-"""The additional time after which a standby takes over while one with a greater rank is reachable.
+"""The additional time after which a standby takes over while a greater rank is reachable.
 
-So of several standbys one takes over, unless it fails, and fragments move once.
+So only one of several standbys takes over, unless this standby fails, and fragments move once.
 """
 
 
@@ -141,9 +141,9 @@ class DomainRole:
                 self._enter(RoleState.STANDBY, active)
             case RoleState.STARTING if active is not None:
                 self._enter(RoleState.STANDBY, active)
-            case RoleState.STARTING if self._waited(START_S) or self._all_stand_by():
+            case RoleState.STARTING if self._has_waited(START_S) or self._all_stand_by():
                 await self._take_over()
-            case RoleState.STANDBY if active is None and self._waited(self._grace_s()):
+            case RoleState.STANDBY if active is None and self._has_waited(self._grace_s()):
                 await self._take_over()
             case RoleState.ACTIVE:
                 await self._outrank(rival_lease if active is None else None)
@@ -158,7 +158,7 @@ class DomainRole:
         fabric = self._fabric_view.whole
         if not rivals and fabric is not None and len(fabric.sites) > 1:
             # The fact about another enabler may be on its way from its site.
-            return self._waited(SETTLE_S)
+            return self._has_waited(SETTLE_S)
         return all(each.is_reachable and not each.enabler.is_active for each in rivals)
 
     def _grace_s(self) -> float:
@@ -220,7 +220,7 @@ class DomainRole:
                 above=msgspec.to_builtins(rival_lease),
             )
 
-    def _waited(self, seconds: float) -> bool:
+    def _has_waited(self, seconds: float) -> bool:
         return self._timer() - self._since >= seconds
 
     def _enter(self, state: RoleState, active: KnownEnabler | None) -> None:

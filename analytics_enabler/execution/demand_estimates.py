@@ -47,7 +47,8 @@ _MAX_WORKS = 10_000
 class DemandEstimates:
     """Estimates fragments, and teaches the cost model by the workers' reports.
 
-    ``on_change``: called when the demand of a fragment has changed.
+    ``on_change``: called when the demand of a fragment has changed. ``is_reachable``: returns
+    whether a site is reachable.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class DemandEstimates:
         rates: PointRates,
         qualities: SourceQualities,
         on_change: Callable[[], None],
+        is_reachable: Callable[[str], bool],
     ) -> None:
         self._planner = planner
         self._workers = workers
@@ -65,6 +67,7 @@ class DemandEstimates:
         self._rates = rates
         self._qualities = qualities
         self._on_change = on_change
+        self._is_reachable = is_reachable
         self._model = CostModel()
         self._last_demands = LastDemands(time.monotonic)
         self._series = SeriesIndex()
@@ -283,13 +286,15 @@ class DemandEstimates:
 
     async def prepare(self, fragments: Iterable[Fragment]) -> None:
         """Measure the rates of the series that fragments read, if it is time or a site is new."""
-        sites = frozenset(site for each in fragments for site in _sites_of(each))
+        read = frozenset(site for each in fragments for site in _sites_of(each))
+        # A request to another site is repeated for up to 2 s, for which a submission would wait.
+        sites = frozenset(filter(self._is_reachable, read))
         now = time.monotonic()
         is_recent = self._rates_at is not None and now - self._rates_at < RATES_PERIOD_S
         is_recent = is_recent and len(self._series) > 0
-        if not sites or (is_recent and sites <= self._sites):
+        if not read or (is_recent and sites <= self._sites):
             return
-        sites |= self._sites if is_recent else frozenset()
+        sites |= frozenset(filter(self._is_reachable, self._sites)) if is_recent else frozenset()
         self._rates_at, self._sites = now, sites
         series = await self._catalogue.series()
         rates = await self._rates.metric_rates(sorted(sites))

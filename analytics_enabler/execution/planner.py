@@ -22,6 +22,13 @@ from analytics_enabler.fragments import (
 from analytics_enabler.groups import Group
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import NotFoundError
+from mistbow.runtime.tasks import cancel_and_wait
+
+MAX_REQUESTS = 16
+"""The maximum number of groups whose results are looked up at the same time.
+
+Each look-up uses a connection to the storage agent, which checks of the lease and appends need too.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +53,21 @@ class Planner:
         self._agent = agent
         self._placements = placements
         self._patience_ms = patience_ms
+        self._limit = asyncio.Semaphore(MAX_REQUESTS)
         self.tasks: dict[Group, Tasks] = {}
 
     async def plan(self, generations: Sequence[Generation], sites: PlannedSites) -> None:
         """Plan the tasks of all running generations, and store the result in ``tasks``."""
         plans = await asyncio.to_thread(plans_of, generations)
-        placements = await asyncio.gather(
-            *(self._placement(group, plan, sites) for group, plan in plans.items())
-        )
+        tasks = [
+            asyncio.create_task(self._placement(group, plan, sites))
+            for group, plan in plans.items()
+        ]
+        try:
+            placements = await asyncio.gather(*tasks)
+        finally:
+            # After an error, the other look-ups would delay those of the next call.
+            await cancel_and_wait(tasks)
         await self._placements.replace(placements)
         self.tasks = {
             group: self._tasks(placement, plan, sites.own)
@@ -83,7 +97,8 @@ class Planner:
         self, group: Group, plan: Plan, running: PartialsVersion | None
     ) -> PartialsVersion:
         try:
-            info = await self._agent.info(group.results)
+            async with self._limit:
+                info = await self._agent.info(group.results)
             required = required_version(plan, info.frontier, info.attributes.get("outputs", ()))
         except NotFoundError:
             required = required_version(plan, 0, ())

@@ -1,7 +1,7 @@
 """The reconciler of deployments: plans and places tasks, and sets workers' desired fragments."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from analytics.plan.nodes import Plan
@@ -106,8 +106,9 @@ class Reconciler:
         )
         self._qualities = qualities
         self.estimates = DemandEstimates(
-            planner, self._workers, catalogue, rates, qualities, self._task.wake
-        )
+            planner, self._workers, catalogue, rates, qualities, self._task.wake,
+            lambda site: fabric_view.unreachable_since(site) is None,
+        )  # fmt: skip
         self.status = ExecutionStatus(
             planner, placements, driver, self._workers, fabric_view, self.outage, clock
         )
@@ -294,7 +295,7 @@ class Reconciler:
             # A merge waits less for the site of an orphaned partial, wherever this task is placed.
             self._set_desired()
         jobs = self._readable_jobs(PointAccess(fabric))
-        nodes = await self._place(jobs, without_drained(fog), current)
+        nodes = await self._place(jobs, without_drained(fog), current, drained_nodes)
         checked = checked_by_job(self._driver.outcome.decision.placement)
         unreachable = {site.name for site in fabric.sites if not site.reachable}
         decided = []
@@ -330,18 +331,20 @@ class Reconciler:
         # A last pane that a dead worker has written meanwhile ends the effect of the first note.
         self._orphans.note_placed()
 
-    async def _place(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> NodesByJob:
+    async def _place(
+        self, jobs: Sequence[Job], fog: Fog, current: NodesByJob, drained: Collection[str]
+    ) -> NodesByJob:
         """Return the placement of the jobs; tasks leave hot spots if others have room."""
         if self.estimates.is_calibrated:
             adapted = self._elasticity.adapt(jobs, fog, current, self._present_cores())
             adapted = fit_running(adapted, fog, current)
         else:
             adapted = fit_running(jobs, fog, current)
-        nodes = await self._driver.place(adapted, fog, current)
+        nodes = await self._driver.place(adapted, fog, current, drained)
         if not self._elasticity.return_unplaced(nodes):
             return nodes
         adapted = fit_running(self._elasticity.apply(jobs), fog, current)
-        return await self._driver.place(adapted, fog, current)
+        return await self._driver.place(adapted, fog, current, drained)
 
     def _present_cores(self) -> CoresByTask:
         cores = self.estimates.present_cores

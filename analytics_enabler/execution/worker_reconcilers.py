@@ -185,11 +185,6 @@ class WorkerReconciler:
             return Liveness.DEAD if is_dead else Liveness.SUSPECTED
         return liveness
 
-    @property
-    def is_dead(self) -> bool:
-        """Whether the worker is considered dead: it has not answered yet, or does not any more."""
-        return self.liveness is Liveness.DEAD
-
     def check_liveness(self) -> None:
         """Report and log whether the worker has become suspected, dead or alive."""
         liveness = self.liveness

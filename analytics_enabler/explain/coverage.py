@@ -134,7 +134,7 @@ class CoverageReader:
         return first
 
     async def _search(self, window: _Window, end: int) -> int | None:
-        """Return the time (ms) of the first points of a window, or 0; None: no site has any."""
+        """Return the time (ms) of the first points of a window, or 0; None: no site has points."""
         async with self._limit:
             series = self._catalogue.known_series or await self._catalogue.series()
             stored = () if series is None else series.count(window.metric)

@@ -194,7 +194,7 @@ class Previewer:
         fabric: Fabric,
         spans: _Spans,
     ) -> Preview:
-        """Return the results of insights; ``spans``: those that were read before, or no span."""
+        """Return the results of insights; ``spans``: the spans read before, or no span."""
         sites = sites_of(self._fabric_view.whole or fabric)
         generations = []
         # An insight without EVERY has results at points only, however short its steps are.

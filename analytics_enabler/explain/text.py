@@ -56,7 +56,7 @@ def _group(group: ExplainedGroup) -> Iterator[str]:
     if group.edges:
         yield "each second, at most"
         yield from (f"  {_edge(edge)}" for edge in group.edges)
-    yield from (_saving(saving) for saving in group.savings)
+    yield from (_saving_text(saving) for saving in group.savings)
     if group.cost_per_hour or group.cost_cap_per_hour is not None:
         yield _cost(group)
     if group.refusals:
@@ -88,7 +88,7 @@ def _edge(edge: ExplainedEdge) -> str:
     return text if edge.is_local else f"{text}; from site to site"
 
 
-def _saving(saving: ExplainedSaving) -> str:
+def _saving_text(saving: ExplainedSaving) -> str:
     numbers = (saving.per_s, saving.instead_of)
     made, instead = ("unknown" if each is None else f"{each:.3g}" for each in numbers)
     return f"{saving.step}: {saving.did}; {made} {saving.unit} each second, not {instead}"

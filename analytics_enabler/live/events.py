@@ -29,30 +29,30 @@ def encode_json(name: str, data: Any, at: int) -> bytes:
 class EventQueue:
     """The events that wait for one client; ``close`` ends the client's stream.
 
-    Until ``release``, new events are held back: the events that a client has missed come first, so
+    Until ``release``, new events are delayed: the events that a client has missed come first, so
     that the cursor of a later event does not skip them.
     """
 
     def __init__(self) -> None:
         self._events: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._bytes = 0
-        self._held: list[bytes] | None = []
+        self._delayed: list[bytes] | None = []
         self.is_closed = False
 
     def release(self) -> None:
         """Add the delayed events, and delay no further events."""
-        held, self._held = self._held or [], None
-        for event in held:
+        delayed, self._delayed = self._delayed or [], None
+        for event in delayed:
             self.put(event)
 
     def put(self, event: bytes) -> None:
         """Add a new event, or delay the event."""
-        if self._held is None:
+        if self._delayed is None:
             self.put_first(event)
-        elif len(self._held) >= MAX_QUEUED_EVENTS:
+        elif len(self._delayed) >= MAX_QUEUED_EVENTS:
             self.close()
         else:
-            self._held.append(event)
+            self._delayed.append(event)
 
     def put_first(self, event: bytes) -> None:
         """Add an event before the delayed events.

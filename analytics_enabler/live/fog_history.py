@@ -133,7 +133,7 @@ class FogHistory:
     async def changes(
         self, start: int, end: int, limit: int, *, newest: bool = False
     ) -> FogChanges:
-        """Return the first ``limit`` changes in the span (ms), without those of figures.
+        """Return the first ``limit`` changes in the span (ms), without changes of figures.
 
         ``newest``: return the last ``limit`` changes instead.
         """
@@ -188,8 +188,8 @@ def changed_rows(
 def _without_figures_of(
     former: Mapping[str, dict[str, Any]], present: Mapping[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return the present entries, but the former version of each entry that differs by figures
-    only, because the stream has that version.
+    """Return the present entries. If only the figures of an entry have changed, return its former
+    version, because the stream has that version.
     """
     return {
         key: former[key] if _has_same_structure(key, former.get(key), entry) else entry
@@ -277,7 +277,7 @@ def changes_in(rows: list[Row], start: int, limit: int, *, newest: bool = False)
 
 
 def changes_of(rows: Rows, start: int) -> Iterator[FogChange]:
-    """Yield the changes of entries from a time (ms) on, without those of figures only."""
+    """Yield the changes of entries from a time (ms) on, without changes of figures only."""
     for at, former, present, keys in states(rows):
         if former is None or at < start:
             continue

@@ -24,7 +24,8 @@ class HealthReporter:
     ``deployments``: returns the statuses of the deployments. ``waiting_for``: returns why the
     enabler is not ready. ``warnings``: returns problems of an enabler that is ready.
     ``certificates``: returns its warnings of certificates that expire soon. ``identity``: returns
-    why other services refuse the enabler.
+    why other services refuse the enabler. ``ended_tasks``: returns the names of its background
+    tasks that have ended.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class HealthReporter:
         clock: Clock,
         certificates: Callable[[], Sequence[str]] = tuple,
         identity: Callable[[], Sequence[str]] = tuple,
+        ended_tasks: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._view = view
         self._deployments = deployments
@@ -44,17 +46,24 @@ class HealthReporter:
         self._clock = clock
         self._certificates = certificates
         self._identity = identity
+        self._ended_tasks = ended_tasks
 
     async def report(self) -> Health:
         """Return the present health."""
         try:
             deployments = list(self._deployments())
         except UnavailableError:
-            # They are not read yet; the enabler states below what it waits for.
+            # The deployments are not read yet: a problem below states what the enabler waits for.
             deployments = []
         waiting_for, warnings = await self._waiting_for(), await self._warnings()
         problems = list(
-            enabler_problems(waiting_for, warnings, self._certificates(), self._identity())
+            enabler_problems(
+                waiting_for,
+                warnings,
+                self._certificates(),
+                self._identity(),
+                self._ended_tasks(),
+            )
         )
         try:
             fog = self._view.snapshot(MAX_LIVE_LINKS)

@@ -14,6 +14,7 @@ from mistbow.client.operation_model import SiteStatus, problem_and_remedy
 from mistbow.expiry import announced_expiry_text
 from mistbow.fabric import Site
 from mistbow.first_names import first_names
+from mistbow.runtime.tasks import end_of_task
 
 FULL_SHARE = 0.1
 """The share of a worker's cores or memory below which it counts as full."""
@@ -86,7 +87,7 @@ def site_problems(site: Site, parts: SiteParts, now: int) -> Iterator[Problem]:
     if not site.reachable:
         yield _silent(site)
         if site.identity_expires is not None and site.identity_expires <= now:
-            # It is the reason of the silence.
+            # The expiry is the reason of the silence.
             yield from _of_identity(site, "agent", site.name, site.identity_expires, now)
         return
     if parts.status is not None:
@@ -218,7 +219,7 @@ def _of_capacity(node: FogNode) -> Iterator[Problem]:
 
 
 def insight_problems(deployments: Iterable[DeploymentStatus]) -> list[Problem]:
-    """Return the problems of insights; those with the same state and cause are one problem."""
+    """Return the problems of insights; insights with the same state and cause share a problem."""
     found: dict[tuple[str, str], list[tuple[str, int | None]]] = {}
     for deployment in deployments:
         for insight in deployment.insights:
@@ -253,10 +254,12 @@ def enabler_problems(
     warnings: Iterable[str],
     certificates: Iterable[str] = (),
     identity: Iterable[str] = (),
+    ended_tasks: Iterable[str] = (),
 ) -> Iterator[Problem]:
     """Yield the problems of the enabler itself.
 
     ``certificates``: its warnings of certificates. ``identity``: why other services refuse it.
+    ``ended_tasks``: the names of its background tasks that have ended.
     """
     for text in waiting_for:
         yield _problem(
@@ -281,10 +284,13 @@ def enabler_problems(
             "Issue its identity again (mistbow identity issue), and copy it to the enabler.",
             "enabler",
         )  # fmt: skip
+    for name in ended_tasks:
+        what, remedy = problem_and_remedy(end_of_task(name))
+        yield _problem("error", "enabler_warning", name, None, what, remedy)
 
 
 def onset_key(problem: Problem) -> tuple[str | None, ...]:
-    """Return what distinguishes a problem from others, whenever it is observed."""
+    """Return the key of a problem, which does not depend on the time of its observation."""
     return problem.kind, problem.service, problem.site, problem.subject
 
 

@@ -112,10 +112,10 @@ class ResultHub:
         """Put the results of a deployment into a client's queue from now on.
 
         ``after``: the cursor (ms) from which the client resumes: earlier results that it may have
-        missed come first. Their events have this cursor too: a client whose connection breaks
-        between them resumes at the same point, whichever of its subscriptions were complete.
-        Raises ``NotFoundError`` for an unknown deployment or insight, and ``ForbiddenError`` for
-        results that the client may not read.
+        missed come first. The events of these results have this cursor too. So a client whose
+        connection breaks between the events resumes at this cursor, whichever of its subscriptions
+        were complete. Raises ``NotFoundError`` for an unknown deployment or insight, and
+        ``ForbiddenError`` for results that the client may not read.
         """
         selection = select(
             self._deployments.find(deployment_id), subscriber.insight, subscriber.caller
@@ -250,7 +250,7 @@ class ResultHub:
     ) -> None:
         """Send the results that a client has missed since its cursor, which remains the same.
 
-        The event ``gap`` follows if they are not complete, and replaces them if the queue has no
+        The event ``gap`` follows incomplete results. It replaces results for which the queue has no
         room: a client that is disconnected for this reason would resume in the same way for ever.
         """
         events = b"".join(encode_results(results, after))

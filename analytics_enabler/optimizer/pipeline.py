@@ -79,7 +79,7 @@ def _applied(rule: Rule, plan: Plan, steps: list[RuleStep]) -> Plan:
     changed = rule.apply(plan)
     if changed is None:
         return plan
-    # The constructor of a plan checks its invariants; these fields no rule may change.
+    # The constructor of a plan checks its invariants. In addition, no rule may change these fields.
     before, after = (
         [(insight.uid, insight.by, insight.every_ms, insight.since) for insight in each.insights]
         for each in (plan, changed)

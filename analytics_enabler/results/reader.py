@@ -179,8 +179,9 @@ def _check_size(rows: pa.Table) -> None:
         fitting = max(1, rows.num_rows * MAX_ANSWER_BYTES // rows.nbytes)
         raise TooLargeError(
             f"the latest {rows.num_rows} results have more than {MAX_ANSWER_BYTES} bytes",
-            hint=f"Send a limit of about {fitting}; to read earlier results, also send a to before "
-            "the first of these results. Or request one insight, or a shorter time by from and to.",
+            hint=f"Send a limit of about {fitting}. To read earlier results, also send a `to` "
+            "before the first of these results. Or request one insight, or a shorter time by "
+            "`from` and `to`.",
         )
 
 

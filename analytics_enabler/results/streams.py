@@ -51,7 +51,7 @@ class ResultStreams:
 
     async def end(self, group: Group) -> Position:
         """Return the end of the group's stream of results; 0 if the stream does not exist."""
-        async with _reaching(group):
+        async with _as_unreachable_site(group):
             try:
                 info = await self._at(group).info(group.results)
             except NotFoundError:
@@ -70,7 +70,7 @@ class ResultStreams:
 
         If the stream does not exist, the position is 0.
         """
-        async with _reaching(group):
+        async with _as_unreachable_site(group):
             try:
                 return await self._at(group).seek(group.results, time - LAG_MS)
             except NotFoundError:
@@ -124,7 +124,7 @@ class ResultStreams:
         size = 0
         if end <= start:
             return RESULT_ROWS.empty_table()
-        async with _reaching(group):
+        async with _as_unreachable_site(group):
             chunks = self._at(group).chunks(
                 group.results, start, end, match=selection.match, min_ts=lower, max_ts=upper
             )
@@ -145,8 +145,8 @@ class ResultStreams:
 
 
 @asynccontextmanager
-async def _reaching(group: Group) -> AsyncIterator[None]:
-    # If the agent of the own site does not answer, nothing can be read: that error is not mapped.
+async def _as_unreachable_site(group: Group) -> AsyncIterator[None]:
+    # If the agent of the own site does not answer, nothing can be read: its error is not converted.
     if group.scope is None:
         yield
         return

@@ -31,7 +31,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 def problems(
     make: Callable[[], Scheduler], settings: Mapping[str, Setting] = _NO_SETTINGS
 ) -> list[str]:
-    """Return the violations of the rules by a scheduler, for fixed scenarios; empty: nothing.
+    """Return the violations of the rules by a scheduler, for fixed scenarios; empty: none.
 
     ``make``: returns a new instance of the scheduler. Checked are: capacity, pinned tasks, the
     options PLACEMENT_ON and DEDICATED, suspected and lost nodes, determinism, and stability if

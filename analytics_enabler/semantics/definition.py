@@ -83,8 +83,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     def continued(self, later: "Definition") -> "Definition | None":
         """Return the definition with which the insight continues if ``later`` replaces this one.
 
-        None: ``later`` has another meaning. An insight with states at points keeps its step, which
-        does not change its values: with another step, it would not find its states.
+        None: ``later`` has another meaning. An insight with states at points retains its step: with
+        another step, it would not find its states. The step does not change the values.
         """
         if self.each_point and self._has_states and later.each_point:
             later = later.with_step(self.every_ms)

@@ -60,20 +60,20 @@ def demanded_site(definition: Definition, sites: Sites) -> str | None:
     Return None if the conditions require no single site. The returned site may not exist.
     """
     # A result with this site in its key depends on points of this site alone.
-    filtered = _only(_demanded(definition.filter, sites))
+    filtered = _single(_named_sites(definition.filter, sites))
     if filtered is not None:
         return filtered
     parts = [part for part in (definition.expression, definition.filter) if part is not None]
     aggregates = [node for part in parts for node in walk(part) if isinstance(node, Aggregate)]
-    demanded = {_only(_demanded(node.source.predicate, sites)) for node in aggregates}
-    return _only(demanded)
+    demanded = {_single(_named_sites(node.source.predicate, sites)) for node in aggregates}
+    return _single(demanded)
 
 
-def _only(found: set[T]) -> T | None:
+def _single(found: set[T]) -> T | None:
     return next(iter(found)) if len(found) == 1 else None
 
 
-def _demanded(condition: Expression | None, sites: Sites) -> set[str]:
+def _named_sites(condition: Expression | None, sites: Sites) -> set[str]:
     found: set[str] = set()
     for term in () if condition is None else conjuncts(fold(condition)):
         # The region is no proof: the labels of a point may contradict the region of its site.

@@ -75,7 +75,7 @@ class Metrics:
     def add(
         self, at_s: float, duration_s: float, fog: Fog, outcome: Outcome, before: Placement
     ) -> None:
-        """Add the decision that holds from a time on for a duration (both in s).
+        """Add the decision that is in force from a time on, for a duration (both in s).
 
         ``before``: the placement before the decision.
         """

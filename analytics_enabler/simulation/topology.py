@@ -110,7 +110,7 @@ def on_matrix(latencies: Matrix, nodes: int, rng: np.random.Generator) -> Topolo
         Link(source=sites[i], target=sites[j], latency_ms=float(latencies[i, j]))
         for i, j in np.argwhere(np.isfinite(latencies) & (latencies > 0))
     )
-    return _equipped(sites, sites[cloud], region_of, hubs, links, nodes, mobile, rng)
+    return _with_nodes(sites, sites[cloud], region_of, hubs, links, nodes, mobile, rng)
 
 
 def generated_tiers(nodes: int, rng: np.random.Generator) -> Topology:
@@ -152,7 +152,7 @@ def generated_tiers(nodes: int, rng: np.random.Generator) -> Topology:
         region_of[f"edge-{number:04d}"] = region
         links += _both(f"edge-{number:04d}", hubs[region], float(rng.uniform(*_ACCESS_MS)))
     sites = ["cloud", *region_of]
-    return _equipped(sites, "cloud", region_of, hubs, tuple(links), nodes, mobile, rng)
+    return _with_nodes(sites, "cloud", region_of, hubs, tuple(links), nodes, mobile, rng)
 
 
 def of_snapshot(document: bytes) -> Topology:
@@ -171,7 +171,7 @@ def of_snapshot(document: bytes) -> Topology:
     return Topology(fog.nodes, fog.links, regions, hubs, sources=fog.sources)
 
 
-def _equipped(
+def _with_nodes(
     sites: Sequence[str],
     cloud: str,
     region_of: Mapping[str, str],

@@ -267,7 +267,7 @@ def _by_window(windows: pa.Table, plan: Plan) -> dict[str, pa.Table]:
     bounds = np.searchsorted(indices[order], np.arange(len(plan.windows) + 1))
     ordered = windows.drop_columns(list(CONTENTS)).take(order)
     return {
-        # Lists are copied: those of a slice have the offsets of the whole.
+        # Lists are copied, because the lists of a slice have the offsets of the whole column.
         window.id: windows.take(order[start:end])
         if window.contents
         else ordered.slice(start, end - start)

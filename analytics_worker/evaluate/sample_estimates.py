@@ -101,7 +101,7 @@ def _sample(window: _SampledWindow, sampling: ProbabilitySampling) -> Sample:
 
     Strata with few sampled points are merged, since their variance could not be estimated.
     """
-    # What a window over part of a sample leaves out is known: its values are extremes too.
+    # A window may omit points of the sample: the values of these points are extremes too.
     extremes = np.where(np.isnan(window.values), window.lots, window.values)
     kept = ~np.isnan(window.values)
     if isinstance(sampling, FixedSize):

@@ -13,7 +13,7 @@ _MEGABYTE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """The memory (MB) of a node: the limit, and what no process uses now."""
+    """The memory (MB) of a node: the limit, and the memory that no process uses now."""
 
     limit_mb: float
     free_mb: float

@@ -122,7 +122,7 @@ class CapacityMonitor:
             self._announce()
 
     def _measure_memory(self, running: frozenset[str]) -> _Measurement:
-        """Measure the memory of the node; that of the worker only if it may have changed."""
+        """Measure the memory of the node, and of the worker if the latter may have changed."""
         now, node, former = self._monotonic(), self._measures.node(), self._measured
         if (
             former is None
@@ -154,7 +154,7 @@ class CapacityMonitor:
         needed_mb = demand_of(fragment).memory_mb
         with self._lock:
             budget = self._budget
-            # The scheduler decided by what was announced, which may differ by one step.
+            # The scheduler decided by the announced memory, which may differ by one step.
             left_mb = budget.budget_mb - _demand_mb(running)
             if needed_mb > left_mb + self._step_mb:
                 raise _memory_error(fragment, budget, needed_mb, left_mb)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 
 class DrainMark:
-    """The mark that a worker is drained; ``is_set``: whether the mark is there.
+    """The mark that a worker is drained; ``is_set``: whether the mark exists.
 
-    ``path``: the file. Its folder exists or is made.
+    ``path``: the file; ``set`` creates its folder if necessary.
     """
 
     def __init__(self, path: Path) -> None:
@@ -21,6 +21,6 @@ class DrainMark:
         self.is_set = True
 
     def clear(self) -> None:
-        """Remove the mark, if it is there."""
+        """Remove the mark if it exists."""
         self._path.unlink(missing_ok=True)
         self.is_set = False

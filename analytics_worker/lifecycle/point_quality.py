@@ -38,7 +38,7 @@ _NEAR = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The points of a metric in a period; ``ranged``: those with a declared range.
+    """The points of a metric in a period; ``ranged``: the points with a declared range.
 
     ``regular``, ``expected``: the received and the expected points of series with an interval.
     """
@@ -110,7 +110,7 @@ class QualityMeter:
         return {metric: self._quality(metric, _sum(each)) for metric, each in counts.items()}
 
     def _note(self, series: _Series, times: NDArray[np.int64], now: int) -> int:
-        """Learn the interval of a series; return the number of its points with different times."""
+        """Update the interval of a series; return the number of its points with different times."""
         distinct = np.unique(times)
         fresh = distinct[distinct > series.last_ts]
         if series.last_ts:

@@ -26,7 +26,7 @@ class QueryStops:
     def stop(self, queries: Iterable[EngineQuery]) -> list[QueryFailure]:
         """Stop queries, and return the errors of the stops, which are repeated later.
 
-        An error of one must not prevent the end of the others, which would go on writing.
+        An error must not prevent the end of the other queries, which would continue to write.
         """
         failures = [(query, failure) for query in queries if (failure := self._stop(query))]
         self._unstopped += [query for query, _ in failures]

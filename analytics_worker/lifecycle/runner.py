@@ -208,7 +208,7 @@ class FragmentRunner:
         seconds = time.monotonic() - began
         return min(max(_MIN_CORRECTION_PAUSE_S, 4 * seconds), _MAX_CORRECTION_PAUSE_S)
 
-    # What follows runs in the runner's own thread.
+    # The following methods run in the runner's own thread.
 
     def _run(self) -> None:
         self._library.adopt_thread()
@@ -429,7 +429,7 @@ class FragmentRunner:
             decided = candidate.decided
             attributes = self._corrector.begin(fragment, epoch, decided, access, decisions)
             self._target.advance(fragment, attributes | describe_insights(fragment))
-        self._keep_queries(candidate, None)
+        self._retain_queries(candidate, None)
         self._slot.end_start(self)
         self._is_orphan, self._orphaned_sites = False, {}
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
@@ -471,12 +471,12 @@ class FragmentRunner:
         active, candidate = (
             None if each is query else each for each in (progress.active, progress.candidate)
         )
-        self._keep_queries(active, candidate)
+        self._retain_queries(active, candidate)
 
     def _end_queries(self, state: RunnerState) -> None:
-        self._keep_queries(None, None, state)
+        self._retain_queries(None, None, state)
 
-    def _keep_queries(
+    def _retain_queries(
         self,
         active: EngineQuery | None,
         candidate: EngineQuery | None,

@@ -212,7 +212,8 @@ class RunnerProgress:
     def has_started(self) -> bool:
         """Whether the next query of the worker may start.
 
-        A query whose results have stopped first ends a micro-batch, beside no other start.
+        A query that replaces no running query, except of a partial, starts alone until its first
+        micro-batch ends.
         """
         candidate = self.candidate
         if candidate is None or not candidate.begun:

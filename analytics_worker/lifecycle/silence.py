@@ -73,7 +73,7 @@ class SilenceMonitor:
     _next_check: float = 0.0
 
     def check(self, fragment: Fragment, frontier: int) -> None:
-        """Update ``reasons`` if the last check was long ago; ``frontier``: that of results (ms)."""
+        """Update ``reasons`` if the last check was long ago; ``frontier``: of the results (ms)."""
         now = time.monotonic()
         if isinstance(fragment, Partial) or now < self._next_check:
             return
@@ -252,7 +252,7 @@ def _any(condition: Expression, rows: Sequence[pa.RecordBatch]) -> bool:
 
 
 def _seen(condition: Expression, rows: Sequence[pa.RecordBatch]) -> str:
-    """Return the values that the points have where a condition compares something else."""
+    """Return the values that the points have instead of those in a condition."""
     name = _compared_attribute(condition)
     if name is not None:
         # Not a set: in Python, the number 1 and true are equal.

@@ -163,7 +163,7 @@ class SourceChanges:
         return max(until, pc.max(rows["ts"]).as_py() or 0)
 
     def _append(self, merge: Merge, *decided: SiteDecision) -> None:
-        """Append decisions at once: a site that leaves here never stays away."""
+        """Append decisions at once, so that none is stored without the others."""
         location = merge.decisions
         epoch = self._target.leases.claim(merge)[location.stream]
         rows = pa.Table.from_batches([row_of(each) for each in decided])

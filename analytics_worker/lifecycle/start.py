@@ -84,9 +84,9 @@ class WriteLeases:
 
 
 class SiteCheck:
-    """Checks that the sites answer without which a fragment's query cannot start.
+    """Checks the sites that must answer before the query of a fragment can start.
 
-    A runner checks them before it takes the start slot, which others would wait for meanwhile.
+    A runner checks them before it takes the start slot, because other runners wait for the slot.
     """
 
     def __init__(self, agent: AgentClient) -> None:

@@ -21,7 +21,7 @@ def pmcod(values: Floats, k: int, r: float) -> NDArray[np.bool_]:
     """
     order = np.argsort(values)
     ranked = values[order]
-    # The neighbours above are those below in reverse order.
+    # The neighbours above a value are the neighbours below it in the reverse order.
     neighbours = _below(ranked, r) + _below(-ranked[::-1], r)[::-1]
     outlying = np.empty(len(values), dtype=np.bool_)
     outlying[order] = neighbours < k

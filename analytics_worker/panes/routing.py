@@ -117,8 +117,8 @@ def _indices(column: pa.DictionaryArray) -> dict[str, int]:
 
 
 def _is_entity(column: pa.DictionaryArray, entities: tuple[str, ...]) -> pa.BooleanArray:
-    wanted = pc.is_in(column.dictionary, pa.array(entities, pa.string()))
-    return wanted.take(column.indices)
+    is_named = pc.is_in(column.dictionary, pa.array(entities, pa.string()))
+    return is_named.take(column.indices)
 
 
 def _routed(number: int, keys: pa.Array, rows: pa.RecordBatch, *, with_entity: bool) -> pa.Table:

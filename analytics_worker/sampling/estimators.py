@@ -184,7 +184,7 @@ def _spread(
     fewer = np.minimum(
         1 - (selected - 1) / np.maximum(sample.counts, 1), (1 - share) * (1 + 1 / selected_or_1)
     )
-    # With unequal weights, the sample is as large as one of fewer points with equal weights.
+    # A sample with unequal weights is as good as a smaller sample with equal weights.
     effective = np.bincount(indices, weights=weights, minlength=size) ** 2 / np.maximum(
         np.bincount(indices, weights=weights**2, minlength=size), 1e-300
     )

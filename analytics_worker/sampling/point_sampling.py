@@ -92,7 +92,7 @@ def sample_points(
     chance = np.ones(len(ts))
     match sampling:
         case FixedSize():
-            kept = _keep_lowest(routed, rows, pane, sampling, point_keys)
+            kept = _select_lowest(routed, rows, pane, sampling, point_keys)
         case Bernoulli():
             chance = np.full(len(ts), sampling.share * _MARGIN)
             kept = point_keys < chance
@@ -224,7 +224,7 @@ def _by_word(column: pa.DictionaryArray, number: Callable[[str], int]) -> Sampli
     return np.array([number(word) for word in words], np.uint64)[found]
 
 
-def _keep_lowest(
+def _select_lowest(
     routed: pa.Table, rows: pa.RecordBatch, pane: Pane, sampling: FixedSize, point_keys: Floats
 ) -> Bools:
     """Return a mask of the points with the lowest sampling keys among the given points.

@@ -1,9 +1,9 @@
 """Sampling keys: a hash of each point decides whether the point is in a sample.
 
 A sample therefore depends on the points alone, not on their order, on the bounds of micro-batches
-or on crashes. Samples of subsets can be merged into the sample of the union. Selecting
-the k lowest keys is bottom-k sampling (Cohen and Kaplan, "Summarizing data using bottom-k
-sketches", PODC 2007, section 2).
+or on crashes. Samples of subsets can be merged into the sample of the union. The selection of the k
+lowest keys is bottom-k sampling (Cohen and Kaplan, "Summarizing data using bottom-k sketches", PODC
+2007, section 2).
 """
 
 import hashlib

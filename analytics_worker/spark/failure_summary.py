@@ -29,7 +29,7 @@ def summarize(text: str) -> str:
     lines = text.strip().splitlines()
     traces = [number for number, line in enumerate(lines) if line.rstrip().endswith(_TRACEBACK)]
     if traces:
-        # Of chained errors, the last one is that which ended the query.
+        # Of chained errors, the last one has ended the query.
         line = _error_after_frames(lines[traces[-1] + 1 :])
     elif len(lines) > 1 and lines[0].startswith(_CALL):
         line = lines[1].removeprefix(": ")

@@ -1,4 +1,4 @@
-"""The folders of the installation: that of Spark, and that of the files that a worker adds."""
+"""The folder of the installed Spark, and the folder of the files that a worker adds."""
 
 import os
 import stat

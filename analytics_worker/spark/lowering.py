@@ -79,7 +79,7 @@ def lower_merge(panes: DataFrame, computation: Computation, usage: Path | None =
     compute: _Compute = _compute_all
     if panes.isStreaming:
         assert computation.pane_folder is not None  # noqa: S101 - see there
-        # Not by the tasks: one that outlives its query must not create it again.
+        # Not by the tasks: a task that outlives its query must not create the folder again.
         computation.pane_folder.mkdir(parents=True, exist_ok=True)
         compute = partial(_compute_next, usage)
     return panes.mapInArrow(partial(compute, computation), _RESULT_DDL)
@@ -88,7 +88,7 @@ def lower_merge(panes: DataFrame, computation: Computation, usage: Path | None =
 def _with_due(points: DataFrame) -> DataFrame:
     if points.isStreaming:
         return with_frontier_as_watermark(points)
-    # A batch corrects what is closed: there, a point counts from its own time on.
+    # A batch corrects closed windows, in which a point counts from its own time on.
     return points.withColumn("due", F.col("ts"))
 
 

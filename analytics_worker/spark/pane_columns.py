@@ -84,11 +84,11 @@ def of_points(contents: Sequence[Collection[Content]]) -> list[Column]:
 
     ``contents``: for each route, the contents of the pane with this route.
     """
-    wanted = set().union(*contents)
+    needed = set().union(*contents)
     return [
         column.of_points(_carries(contents, name)).alias(name)
         for name, column in CONTENT_COLUMNS.items()
-        if name in wanted
+        if name in needed
     ]
 
 

@@ -106,7 +106,7 @@ def _identities(rows: pa.Table) -> list[tuple[str, str, int]]:
 
 def _encoded(rows: pa.Table) -> pa.Table:
     columns = [
-        column.dictionary_encode() if pa.types.is_dictionary(wanted.type) else column
-        for column, wanted in zip(rows.select(PANES.names).columns, PANES, strict=True)
+        column.dictionary_encode() if pa.types.is_dictionary(field.type) else column
+        for column, field in zip(rows.select(PANES.names).columns, PANES, strict=True)
     ]
     return pa.Table.from_arrays(columns, names=PANES.names).combine_chunks()

@@ -106,7 +106,7 @@ class PanesStreamReader(DataSourceStreamReader):
         self._watcher: SiteWatcher | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # Spark's tasks get a copy to read with; only the driver's watches the sites.
+        # The tasks of Spark read with a copy; only the source of the driver watches the sites.
         return {"_options": self._options, "_watcher": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802

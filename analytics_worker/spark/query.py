@@ -47,11 +47,11 @@ def parse_failure(text: str) -> QueryFailure:
     run in Python processes of Spark, whose errors reach the JVM as the text of a traceback
     (``PythonException``), and py4j passes on that text without a type or a code.
 
-    >>> parse_failure("Traceback ...\\nmistbow.errors.FencedError: epoch 3 owns it").is_fenced
+    >>> parse_failure("Traceback ...\\nmistbow.errors.FencedError: epoch 3 is newer").is_fenced
     True
     >>> parse_failure("Traceback ...\\nValueError: no mistbow.errors.FencedError").is_fenced
     False
-    >>> parse_failure("Traceback ...\\nmistbow.errors.LostDataError: rows are gone").is_unavailable
+    >>> parse_failure("Traceback ...\\nmistbow.errors.LostDataError: lost rows").is_unavailable
     True
     """
     is_fenced = _FENCED_LINE.search(text) is not None

@@ -39,7 +39,7 @@ class QueryCpu:
         self._batches = 0
         self._tasks_s = 0.0
         self.usage = TaskUsage()
-        """The usage up to the last measurement: the CPU time is that of JVM and Python."""
+        """The usage up to the last measurement, with the CPU time of the JVM and of Python."""
 
     def measure(self, batches: int) -> None:
         """Measure if it is time; ``batches``: the number of micro-batches that have ended."""

@@ -51,8 +51,8 @@ _JAVA_OPTIONS = (
     # all of their pages: 140 MB that are file cache otherwise.
     "-XX:+UnlockDiagnosticVMOptions",
     "-XX:ArchiveRelocationMode=0",
-    # The heap begins small, grows by what is in use, and returns what is not. By default, it begins
-    # with 1/64 of the machine's memory, and grows to three times of what is in use.
+    # The heap begins small, grows with its use, and returns unused memory. By default, it begins
+    # with 1/64 of the machine's memory, and grows to three times the used memory.
     "-Xms64m",
     "-XX:MinHeapFreeRatio=15",
     "-XX:MaxHeapFreeRatio=30",
@@ -80,7 +80,7 @@ def start_session(
     """
     # A process that is forked may have no threads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # The JVM has 100 threads: with an arena for each of them, the C library keeps what is free.
+    # The JVM has 100 threads: with an arena for each, the C library returns little memory.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     # By default Spark starts the python3 on the PATH, which may lack pyarrow.
     python = start_fork_server()
@@ -123,7 +123,7 @@ def start_session(
         "spark.sql.streaming.maxBatchesToRetainInMemory": "1",
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.sql.streaming.metricsEnabled": "false",
-        # Spark describes the plans of each micro-batch, also for no user interface.
+        # Spark describes the plans of each micro-batch, also without a user interface.
         "spark.sql.ui.explainMode": "simple",
         # Spark retains these for its user interface, which is disabled: plans as text, for example.
         # The CPU times of queries are read from the jobs and stages.

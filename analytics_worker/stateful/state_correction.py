@@ -172,7 +172,7 @@ def _corrected(
     rows = points.get(accumulator.window.id)
     if rows is not None:
         accumulate(accumulator, rows, states)
-    # At a snapshot all keys have a state: those of late points must have one too.
+    # At a snapshot all keys have a state, so the keys of late points must have a state too.
     snapshots = _within(stored.snapshots(id), done, until)
     former = {key: {entry.tick: entry for entry in entries} for key, entries in stored.entries(id)}
     computed = {

@@ -118,24 +118,24 @@ def read_back(
     states.
     """
     table = StateTable(floor=first)
-    wanted = {each.id: each for each in accumulators}
+    remaining = {each.id: each for each in accumulators}
     span = max(snapshot_ms(each.window.every_ms) for each in accumulators)
     following = None
-    while wanted:
+    while remaining:
         since = max(first - span, -1)
         read = agent.read(
             stream,
             agent.seek(stream, max(since, 0)),
-            match={"accumulator": sorted(wanted)},
+            match={"accumulator": sorted(remaining)},
             min_ts=max(since + 1, 0),
         )
         if following is None:
             following = read.position.next
         _add_rows(table, read.table)
-        for id, accumulator in list(wanted.items()):
+        for id, accumulator in list(remaining.items()):
             # States before a snapshot, or before the accumulator's start, are not needed.
             if since <= accumulator.start or any(at < first for at in table.snapshots(id)):
-                del wanted[id]
+                del remaining[id]
         span *= 4
     return _ReadStates(table, following or 0)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from benchmarks.ycsb_fog.plan import STORES
+from benchmarks.ycsb_fog.plan import SPECIFIED_NODES, SPECIFIED_OPERATIONS, STORES
 from benchmarks.ycsb_fog.results import Case, Summary
 
 _TOLERANCE = 0.05
@@ -79,7 +79,7 @@ def _more_operations(store: str, cases: _Cases) -> Iterator[str]:
     counts = sorted({case.operations for case in cases})
     pairs = _pairs(cases, lambda case: case.operations == counts[0], operations=counts[-1])
     if pairs and len(counts) > 1:
-        sizes = _listed(sorted({each.case.nodes for each, _ in pairs}))
+        sizes = listed(sorted({each.case.nodes for each, _ in pairs}))
         yield (
             f"In runs of {counts[-1]:,} operations on {sizes} nodes, {store} completes "
             f"{_span(_ratios(pairs))} times the operations per second of runs of {counts[0]:,}."
@@ -126,8 +126,14 @@ def _days(found: Sequence[Summary]) -> Iterator[str]:
 
 
 def _not_measured(cases: _Cases) -> Iterator[str]:
-    """Yield sentences about the combinations of the measured values that are absent."""
-    wanted = product(*(set(values) for values in zip(*cases, strict=True)))
+    """Yield sentences about the absent combinations of measured and specified values."""
+    wanted = product(
+        {case.workload for case in cases},
+        {case.nodes for case in cases}.union(SPECIFIED_NODES),
+        {case.operations for case in cases}.union(SPECIFIED_OPERATIONS),
+        {case.store for case in cases},
+        {case.replicas for case in cases},
+    )
     absent = sorted({Case(*each) for each in wanted} - cases.keys())
     begun = {(case.operations, case.nodes) for case in cases}
     sizes: dict[int, set[int]] = {}
@@ -139,8 +145,8 @@ def _not_measured(cases: _Cases) -> Iterator[str]:
             )
         else:
             sizes.setdefault(case.operations, set()).add(case.nodes)
-    for operations, nodes in sorted(sizes.items()):
-        yield f"Not measured: runs of {operations:,} operations on {_listed(sorted(nodes))} nodes."
+    for count, of_count in sorted(sizes.items()):
+        yield f"Not measured: runs of {count:,} operations on {listed(sorted(of_count))} nodes."
 
 
 def _pairs(
@@ -158,10 +164,10 @@ def _ratios(pairs: Sequence[tuple[Summary, Summary]]) -> list[float]:
     return [other.rate / each.rate for each, other in pairs]
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def listed(numbers: Sequence[int]) -> str:
     """Return numbers as text.
 
-    >>> _listed([6]), _listed([5000, 20000]), _listed([6, 10, 14])
+    >>> listed([6]), listed([5000, 20000]), listed([6, 10, 14])
     ('6', '5,000 and 20,000', '6, 10 and 14')
     """
     *first, last = (f"{number:,}" for number in numbers)

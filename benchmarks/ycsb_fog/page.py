@@ -8,8 +8,8 @@ import psutil
 from rich.table import Table
 
 from benchmarks.report import Figure
-from benchmarks.ycsb_fog.findings import findings
-from benchmarks.ycsb_fog.plan import CLIENT, LINK
+from benchmarks.ycsb_fog.findings import findings, listed
+from benchmarks.ycsb_fog.plan import CLIENT, LINK, SPECIFIED_OPERATIONS
 from benchmarks.ycsb_fog.results import RunResult, Summary, summaries
 
 _TITLE = "YCSB on an emulated fog"
@@ -134,6 +134,8 @@ _HOW = (
     "- Records: one value of 1,000 bytes, which an update replaces (YCSB: ten fields of 100 bytes, "
     "of which an update replaces one). There are as many records as operations. Keys are drawn by "
     "YCSB's Zipf distribution. Mistbow stores records by `/app/put` and reads them by `/app/get`.",
+    f"- Operations: the specification has runs of {listed(SPECIFIED_OPERATIONS)}; runs of 2,000 "
+    "are additional. Cases that the findings name as not measured have not been run.",
     "- Workloads: A and B, by default. C and F are possible. D and E are not measured: with D, a "
     "client may read a record before another client has stored it; E scans records, and the nodes "
     "of a cluster answer no scans.",

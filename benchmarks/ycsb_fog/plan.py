@@ -22,6 +22,10 @@ SUPPORTED = tuple(each for each in WORKLOADS if not each.shares.keys() & {"scan"
 could read a record that another client has not inserted yet.
 """
 
+SPECIFIED_NODES = (6, 10, 14, 20)
+SPECIFIED_OPERATIONS = (1000, 5000, 10_000, 20_000)
+"""The sizes of the fog, and the numbers of operations of a run, in the specification."""
+
 _MIN_NODES = 6
 _MAX_NODES = 60
 
@@ -35,7 +39,7 @@ class Plan:
     answered. ``runs``: the runs of each combination.
     """
 
-    nodes: tuple[int, ...] = (6, 10, 14, 20)
+    nodes: tuple[int, ...] = SPECIFIED_NODES
     operations: tuple[int, ...] = (1000, 2000)
     workloads: tuple[str, ...] = ("A", "B")
     stores: tuple[str, ...] = STORES

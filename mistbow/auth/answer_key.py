@@ -33,7 +33,7 @@ _current: ContextVar[AnswerKey | None] = ContextVar("answer_key", default=None)
 
 
 def answer_headers(body: bytes) -> dict[str, str]:
-    """Return the headers that sign the answer to the present request; none if it is not signed."""
+    """Return the headers that sign the answer to the present request; empty: no key."""
     key = _current.get()
     return {} if key is None else {ANSWER_MAC: key.sign(body)}
 

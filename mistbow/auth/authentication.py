@@ -159,7 +159,7 @@ def restricted(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
     )
     if name is None and prefix is None and signatures is None and home is None:
         return caller
-    found = caller.forwarding().restricted_to(
+    found = caller.as_forwarder().restricted_to(
         caller.name if name is None else unquote(name),
         unquote(prefix or ""),
         None if signatures is None else frozenset(signatures.split(",")),
@@ -175,7 +175,7 @@ def _is_own_header(header: bytes) -> bool:
 
 
 def _is_of_service(scope: Scope) -> bool:
-    """Return whether a request is one of a service: it begins a session, or is signed."""
+    """Return whether a service sends a request: the request begins a session, or is signed."""
     if scope["type"] != "http":
         return False
     authorization: bytes = dict(scope["headers"]).get(b"authorization", b"")

@@ -1,4 +1,4 @@
-"""The certificate authority of a fog: a folder with its key, its certificates, and those it signs.
+"""The certificate authority of a fog: a folder with its keys and with certificates of services.
 
 ``ca.key`` and ``ca.pem``: the authority's present key and certificate. ``bundle.pem``: the
 authorities that services trust; after a rotation also the former one. ``NAME.pem``, ``NAME.key``: a
@@ -70,9 +70,9 @@ class CertificateAuthority:
         self._begin(expires, former=b"")
 
     def rotate(self, expires: datetime) -> None:
-        """Begin a new authority; services that have the new bundle trust it and the former ones.
+        """Begin a new authority; the new bundle contains it and the former ones.
 
-        Certificates are signed by the new one from now on.
+        From now on, the new authority signs the certificates.
         """
         self._read_certificate()
         try:

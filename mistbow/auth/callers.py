@@ -37,7 +37,7 @@ class Caller:
     token may read unsigned results, and results with one of these signatures. None: the token may
     read all results. ``credential``: of a service that signed the request; None: the caller has a
     token. ``site``: the site at which a service has these scopes. ``home``: the site of a service,
-    also if its request was forwarded and it may read only what is of its site.
+    also if its request was forwarded and may read only the data of that site.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Caller:
             return self
         return replace(self, scopes=scopes_at(self.credential, site), site=site)
 
-    def forwarding(self) -> "Caller":
+    def as_forwarder(self) -> "Caller":
         """Return the caller with its rights for a request that it forwards for another caller."""
         if self.credential is None:
             return self
@@ -128,8 +128,8 @@ class Caller:
         """Return a caller with this caller's scopes, and with the name and limits of a forwarded
         caller, which is not a service.
 
-        If this caller is a service that does not reach this site, the returned caller has the same
-        limits to the data of its site.
+        If this caller is a service that does not reach this site, the returned caller is limited to
+        the data of the site of the service.
         """
         return replace(
             self,

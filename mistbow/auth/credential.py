@@ -86,14 +86,14 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         """Return whether a domain belongs to the enabler.
 
         It does if the enabler reaches all sites, or if its name is the domain, ``enabler-DOMAIN``
-        or ``enabler-DOMAIN.ANY``: each of several enablers of a domain needs a name of its own.
+        or ``enabler-DOMAIN.ANY``, since several enablers of a domain need different names.
 
         >>> from mistbow.clock import utc_now
         >>> one = Credential("enabler-n.1", "enabler", "a", "0" * 32, "0" * 64, utc_now(), ("b",))
         >>> one.may_plan("n"), one.may_plan("n-1"), one.may_plan("all")
         (True, False, False)
 
-        A name that begins with the own site has no domain but this site, also if that has dots:
+        If the name begins with the enabler's site, the domain is this site, also if it has dots:
 
         >>> dotted = Credential("enabler-n.1", "enabler", "n.1", "0" * 32, "0" * 64, utc_now())
         >>> dotted.may_plan("n"), dotted.may_plan("n.1")

@@ -47,11 +47,11 @@ async def until_revoked(
 
 
 class _RevokedError(Exception):
-    """The token, session or identity of a request has been revoked or has expired meanwhile."""
+    """The token, session or identity of a request was revoked or expired during the request."""
 
 
 class _Answer:
-    """The answer of a request, whose caller is checked at each part of an endless answer."""
+    """The answer to a request; the caller is checked again at each part of an endless answer."""
 
     def __init__(self, send: Send, is_valid: Callable[[], bool]) -> None:
         self._send = send
@@ -80,7 +80,7 @@ class _Answer:
         await self._send(message)
 
     async def end(self, scope: Scope, receive: Receive) -> None:
-        """End the answer with the reason; cut it if its form has no place for a reason."""
+        """End the answer with the reason; cut an answer whose form has no field for a reason."""
         error = UnauthorizedError(
             "the rights of this request have ended: its token, session or identity was revoked "
             "or has expired",

@@ -26,9 +26,10 @@ class AccessRule:
     """The scope that a route requires of tokens.
 
     ``by_entity``: whether the route itself compares the entities in a request with the token's
-    entity prefix. ``for_peers``: whether the route admits agents of other sites too, and itself
-    compares the site of the data with theirs (``Caller.check_site``), if they may not read all.
-    ``admits``: a further check of the caller by the request, also before the request is forwarded.
+    entity prefix. ``for_peers``: whether the route also admits agents of other sites. If such an
+    agent may not read all data, the route itself compares the site of the data with the site of the
+    agent (``Caller.check_site``). ``admits``: a further check of the caller by the request, also
+    before the request is forwarded.
     """
 
     scope: Scope
@@ -94,13 +95,13 @@ async def authorize(request: Request) -> None:
 
 
 def check(rule: AccessRule, caller: Caller, what: str) -> None:
-    """Raise ``ForbiddenError``, or ``OutOfReachError`` for a service, if a caller may not do what a
-    route does.
+    """Raise ``ForbiddenError``, or ``OutOfReachError`` for a service, if a caller may not use a
+    route.
 
     ``what`` describes the route in the error.
     """
     if not (caller.has_scope(rule.scope) or (rule.for_peers and caller.is_peer)):
-        raise _lacking(rule, caller, what)
+        raise _missing_scope(rule, caller, what)
     if caller.entity_prefix and not rule.by_entity:
         raise ForbiddenError(
             f"the token {caller.name} is for entities that begin with {caller.entity_prefix!r}, "
@@ -109,7 +110,7 @@ def check(rule: AccessRule, caller: Caller, what: str) -> None:
         )
 
 
-def _lacking(rule: AccessRule, caller: Caller, what: str) -> MistbowError:
+def _missing_scope(rule: AccessRule, caller: Caller, what: str) -> MistbowError:
     if caller.home is not None:
         return OutOfReachError(
             f"{what} requires the scope {rule.scope}, which the {caller.name} of the site "

@@ -193,7 +193,7 @@ class ServiceSessions:
         return Accepted(session.caller, AnswerKey(session.key, signature.number))
 
     def is_valid(self, caller: Caller) -> bool:
-        """Return whether a caller's credential is neither revoked nor expired meanwhile."""
+        """Return whether a credential of a caller is still valid."""
         if caller.credential is None or self._identity is None:
             return True
         try:

@@ -214,7 +214,7 @@ class Rows:
 class RowsPage(msgspec.Struct, frozen=True):
     """A page of rows as JSON objects.
 
-    ``next``: the position after the last row. ``frontier``, ``head``: those of the stream.
+    ``next``: the position after the last row. ``frontier``, ``head``: of the stream.
     """
 
     rows: list[dict[str, Any]]

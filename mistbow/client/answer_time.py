@@ -1,7 +1,7 @@
 """The time that a service has to answer a request.
 
-A timeout of each read alone does not end an answer that arrives byte by byte: a stolen service
-could hold a request without end.
+A timeout of each read alone does not end an answer that arrives byte by byte. So a stolen service
+could delay a request for ever.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ class AnswerTime:
 
     ``service``: the name of the service, for errors. ``seconds``: the time until the headers of the
     answer, without the time that ``size``, the bytes of the request, take at the minimum rate.
-    ``body_s``: the least time from then on. ``max_s``: the maximum time of the request. Only the
-    waits for the service count, not the work of the reader between them.
+    ``body_s``: the minimum time after the headers. ``max_s``: the maximum time of the request. Only
+    the waits for the service count, not the work of the reader between them.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class AnswerTime:
 async def send_within(
     time: AnswerTime, client: httpx.AsyncClient, request: httpx.Request
 ) -> httpx.Response:
-    """Send a request, and return the answer; its body is not yet read, and has this time too.
+    """Send a request, and return the answer, whose body is not read yet; ``time`` limits both.
 
-    Raises ``UnavailableError`` if time is up, and later, when the body is read too late.
+    Raises ``UnavailableError`` if time is up; so does a later read of the body.
     """
     response = await time.wait(client.send(request, stream=True))
     time.begin_body()

@@ -190,7 +190,7 @@ class _AsyncBackend(httpcore.AsyncNetworkBackend):
 
 
 class _AsyncStream(httpcore.AsyncNetworkStream):
-    """A connection whose TLS begins without a thread, for which it would wait during long reads.
+    """A connection whose TLS begins without a thread: long reads may use all threads.
 
     AnyIO uses a thread for each subclass of ``ssl.SSLContext``.
     """
@@ -223,7 +223,7 @@ class _AsyncStream(httpcore.AsyncNetworkStream):
 async def _connect_first(
     addresses: Sequence[str], connect: _Connect
 ) -> httpcore.AsyncNetworkStream:
-    """Connect to addresses, one after the other but overlapping; return the first connection."""
+    """Connect to each address soon after the former one; return the first connection."""
 
     async def attempt(address: str) -> httpcore.AsyncNetworkStream:
         return await connect(address)

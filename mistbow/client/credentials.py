@@ -34,7 +34,7 @@ from mistbow.auth.service_key import (
     sign_request,
 )
 from mistbow.client.bounded_answers import bound, refuse_encoding
-from mistbow.errors import UnauthorizedError, from_body
+from mistbow.errors import UnauthorizedError, from_answer
 from mistbow.telemetry import get_logger
 from mistbow.tls import TlsFiles
 
@@ -166,7 +166,7 @@ class ServiceCredentials(httpx.Auth):
         return session
 
     def _accepts(self, peer: Credential | None) -> bool:
-        """Return whether the credential of the service is neither revoked nor expired meanwhile."""
+        """Return whether the credential of the service is still valid."""
         if peer is None or self._identity is None:
             return True
         try:
@@ -313,8 +313,8 @@ def tls_of_environment() -> TlsFiles | None:
 def check_answer(response: httpx.Response) -> None:
     """Raise ``UnverifiedServiceError`` if a service did not sign its answer to a signed request.
 
-    ``response``: a response whose body is read. A service signs only the answers of
-    routes that require it.
+    ``response``: a response whose body is read. A service signs only the answers of routes that
+    require signed answers.
     """
     key: AnswerKey | None = response.request.extensions.get(_ANSWER_KEY)
     if key is not None and not key.is_valid(response.content, response.headers):
@@ -332,11 +332,7 @@ def _is_refused(response: httpx.Response) -> bool:
 
 
 def _reason(response: httpx.Response) -> str:
-    try:
-        body = response.json()
-    except ValueError:
-        body = None
-    return from_body(response.status_code, body).message
+    return from_answer(response.status_code, response.content).message
 
 
 def _unverified(response: httpx.Response, reason: str) -> UnverifiedServiceError:

@@ -37,7 +37,8 @@ from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, overloa
 import httpx
 from httpx_sse import EventSource, ServerSentEvent
 
-from mistbow.client.transport import MAX_CONNECTIONS, AsyncTransport, Call, Token, Transport
+from mistbow.client.service_client import Token
+from mistbow.client.transport import MAX_CONNECTIONS, AsyncTransport, Call, Transport
 from mistbow.errors import MistbowError, UnavailableError
 from mistbow.streams.wire import Chunk, ChunkDecoder
 from mistbow.tls import TlsFiles

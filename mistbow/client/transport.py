@@ -3,7 +3,6 @@
 Only this module converts exceptions of httpx to ``MistbowError``.
 """
 
-import ssl
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -23,11 +22,11 @@ import stamina
 
 from mistbow.client.answer_time import AnswerTime, read_within
 from mistbow.client.bounded_answers import IN_PARTS
-from mistbow.client.connections import answered_within, async_transport, transport
+from mistbow.client.connections import answered_within
 from mistbow.client.credentials import UnverifiedServiceError
-from mistbow.errors import MistbowError, UnavailableError, from_body
-from mistbow.loopback import is_loopback_url
-from mistbow.tls import TlsFiles, client_context
+from mistbow.client.service_client import Token, client_settings
+from mistbow.errors import MistbowError, UnavailableError, from_answer
+from mistbow.tls import TlsFiles
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,12 +36,12 @@ JSON_HEADERS = {"Content-Type": "application/json"}
 _ANSWER_S = 30.0
 _CONNECT_S = 3.0
 _PROOF_S = 3.0
-"""The time (s) of a service for the proof of its identity before a first request."""
+"""The time (s) in which a service proves its identity before a first request."""
 
 _TIMEOUT = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S)
 _RETRIED_STATUSES = (429, 503)
 _TIMEOUTS = (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout)
-"""The causes of failures after which a call is not sent again: it would take as long again.
+"""The causes of failures after which a call is not repeated, since it would take as long again.
 
 A connection that is not established in time is attempted again.
 """
@@ -50,10 +49,6 @@ _MAX_IDLE_CONNECTIONS = 50
 
 MAX_CONNECTIONS = 200
 """The maximum number of connections of a client, unless the client has a limit of its own."""
-
-
-Token = str | httpx.Auth | None
-"""A token; or other credentials, such as those of a service; None: requests need no credentials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,31 +169,10 @@ def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _settings(
-    url: str, token: Token, ca: Path | str | TlsFiles | None, max_connections: int = MAX_CONNECTIONS
-) -> dict[str, Any]:
-    # No proxy of the environment may read requests between services, or on this machine.
-    is_direct = isinstance(token, httpx.Auth) or is_loopback_url(url)
-    return {
-        "headers": {"Authorization": f"Bearer {token}"} if isinstance(token, str) else {},
-        "auth": None if isinstance(token, str) else token,
-        "timeout": _TIMEOUT,
-        "limits": httpx.Limits(
-            max_connections=max_connections, max_keepalive_connections=_MAX_IDLE_CONNECTIONS
-        ),
-        "trust_env": not is_direct,
-        "verify": _verification(url, ca, is_direct=is_direct),
-    }
-
-
-def _verification(url: str, ca: Path | str | TlsFiles | None, *, is_direct: bool) -> ssl.SSLContext:
-    if ca is not None:
-        return client_context(Path(ca) if isinstance(ca, str) else ca)
-    if is_direct and url.startswith("http://"):
-        # Unused. The authorities take 1 MB and 0.1 s of CPU time in each process of a worker.
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # The authorities of httpx, or of its environment.
-    return httpx.create_ssl_context()
+def _limits(max_connections: int) -> httpx.Limits:
+    return httpx.Limits(
+        max_connections=max_connections, max_keepalive_connections=_MAX_IDLE_CONNECTIONS
+    )
 
 
 def _unavailable(url: str, error: httpx.HTTPError) -> UnavailableError:
@@ -212,11 +186,7 @@ def _unavailable(url: str, error: httpx.HTTPError) -> UnavailableError:
 def _checked(response: httpx.Response) -> httpx.Response:
     if response.is_success:
         return response
-    try:
-        body = response.json()
-    except ValueError:
-        body = response.text[:500]
-    raise from_body(response.status_code, body)
+    raise from_answer(response.status_code, response.content)
 
 
 def _is_retried(error: Exception) -> bool:
@@ -254,10 +224,8 @@ class Transport:
     ) -> None:
         self.url = url.rstrip("/")
         self._max_attempts = attempts
-        settings = _settings(self.url, token, ca)
-        tls, limits = settings["verify"], settings["limits"]
-        direct = None if settings["trust_env"] else transport(tls, limits)
-        self._http = httpx.Client(base_url=self.url, transport=direct, **settings)
+        limits = _limits(MAX_CONNECTIONS)
+        self._http = client_settings(self.url, token, ca, limits, _TIMEOUT).client()
 
     def attempts(self, call: Call[Any]) -> Iterable[stamina.Attempt]:
         """Yield the attempts to send a call; each attempt is a context manager."""
@@ -293,7 +261,7 @@ class Transport:
         The answer as a whole may take any time. ``read_timeout``: the maximum wait (s) for a part;
         None: no limit.
         """
-        timeout = httpx.Timeout(read_timeout, connect=3.0)
+        timeout = httpx.Timeout(read_timeout, connect=_CONNECT_S)
         try:
             with self._http.stream(
                 call.method, call.path, timeout=timeout, extensions=IN_PARTS, **call.arguments()
@@ -324,10 +292,8 @@ class AsyncTransport:
     ) -> None:
         self.url = url.rstrip("/")
         self._max_attempts = attempts
-        settings = _settings(self.url, token, ca, max_connections)
-        tls, limits = settings["verify"], settings["limits"]
-        direct = None if settings["trust_env"] else async_transport(tls, limits)
-        self._http = httpx.AsyncClient(base_url=self.url, transport=direct, **settings)
+        limits = _limits(max_connections)
+        self._http = client_settings(self.url, token, ca, limits, _TIMEOUT).async_client()
 
     def attempts(self, call: Call[Any]) -> AsyncIterable[stamina.Attempt]:
         """Yield the attempts to send a call; each attempt is a context manager."""
@@ -357,7 +323,7 @@ class AsyncTransport:
         self, call: Call[Any], *, read_timeout: float | None = None
     ) -> AsyncIterator[httpx.Response]:
         """Send a call, and open the answer for reading in parts; see ``Transport.stream``."""
-        timeout = httpx.Timeout(read_timeout, connect=3.0)
+        timeout = httpx.Timeout(read_timeout, connect=_CONNECT_S)
         try:
             async with self._http.stream(
                 call.method, call.path, timeout=timeout, extensions=IN_PARTS, **call.arguments()

@@ -8,7 +8,7 @@ from mistbow.errors import HeadTooLargeError
 MAX_BYTES_WITHOUT_DATA = 64 * 2**10
 
 _COUNTED_BYTES = 2 * 2**10
-"""The size of the parts in which the bodies are parsed whose trailers and extensions are counted.
+"""The size of the parts in which a body is parsed, if its trailers and extensions are counted.
 
 The parser reports data without its position, so the count is too small by up to two such parts.
 """
@@ -23,8 +23,8 @@ TRAILER_TOO_LARGE = HeadTooLargeError(
 class BodyLimits:
     """The state of the body that a connection receives, and its limits.
 
-    The parser collects the parts of a body that are not data in memory until their end. So the
-    bytes since the last data are counted.
+    The parser collects each trailer and extension in memory until its end. So the bytes since the
+    last data are counted.
 
     After an early answer, the rest of the body is discarded. It must arrive in time, and has a
     maximum size; beyond these limits, ``close`` is called.
@@ -38,7 +38,7 @@ class BodyLimits:
         self.is_chunked = False
         self._bytes_without_data = 0
         self._rest_bytes = 0
-        """The bytes of the rest that may still be received, if there is a timer."""
+        """The number of bytes of the rest that may still arrive, while a timer runs."""
         self._rest_timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
@@ -76,13 +76,13 @@ class BodyLimits:
         self._rest_timer = self._loop.call_later(seconds, self._close)
 
     def cancel_rest(self) -> None:
-        """Await no rest any more."""
+        """Await the rest no longer."""
         if self._rest_timer is not None:
             self._rest_timer.cancel()
             self._rest_timer = None
 
     def accepts_rest(self, size: int) -> bool:
-        """Return whether the received bytes may belong to the rest that is awaited, if any."""
+        """Return whether received bytes are within the limit of an awaited rest."""
         if self._rest_timer is None:
             return True
         self._rest_bytes -= size

@@ -68,9 +68,9 @@ class BoundedProtocol(PlainProtocol):
     Trailers (headers after the body) are ignored: they would replace headers that were checked.
 
     Some answers, such as an error 401 or 404, do not need the body. The rest of the body is then
-    discarded; it must arrive within ``head_seconds``, and have at most ``max_rest_bytes``. Only
-    then does a connection close that ends with this answer. After an error of the protocol itself,
-    the end of the request is unknown: the connection closes after the client, after
+    discarded; it must arrive within ``head_seconds``, and have at most ``max_rest_bytes``. If the
+    connection ends with this answer, it is closed after the rest. After an error of the protocol
+    itself, the end of the request is unknown: the connection closes after the client, after
     ``half_closed_seconds`` or after 1 MiB.
 
     If there are more than ``max_connections`` connections, the connections that have waited longest
@@ -103,7 +103,7 @@ class BoundedProtocol(PlainProtocol):
         return cls.max_connections or max_connections()
 
     def is_waiting(self) -> bool:
-        """Return whether no request that was received completely awaits its answer."""
+        """Return whether the connection waits for a request or its rest, not for an answer."""
         cycle = self.cycle
         return self._is_rejected or cycle is None or cycle.response_complete or cycle.more_body
 
@@ -204,7 +204,7 @@ class BoundedProtocol(PlainProtocol):
         self._body.end()
         super().on_message_complete()
         if self.transport.is_closing():
-            # It lingered for the rest of this body.
+            # The connection lingered for the rest of this body.
             self.transport.close()
 
     def on_headers_complete(self) -> None:
@@ -218,7 +218,7 @@ class BoundedProtocol(PlainProtocol):
         # One read may have brought a head that is complete and yet too large.
         if self._parsed_head_bytes() > _MAX_HEAD_BYTES:
             self._reject(_TOO_LARGE)
-            # Ends the parsing of what follows; the connection closes.
+            # Ends the parsing of later data; the connection closes.
             raise HttpParserError(_TOO_LARGE.message)
         # The check of Host would not see the address that the request names (RFC 9112, 3.2.2).
         if self.is_for_proxy() or (not self.url.startswith(b"/") and not self._has_own_target()):
@@ -268,7 +268,7 @@ class BoundedProtocol(PlainProtocol):
         return self.transport.get_extra_info("sslcontext") is not None
 
     def _has_own_target(self) -> bool:
-        """Return whether a request target that is no path is ``*``, or names the host of Host."""
+        """Return whether a target that is no path is ``*``, or has the host of the header Host."""
         _, is_absolute, rest = self.url.partition(b"://")
         address = rest.partition(b"/")[0].partition(b"?")[0]
         hosts = {value.lower() for name, value in self.headers if name == b"host"}
@@ -318,7 +318,7 @@ class BoundedProtocol(PlainProtocol):
         self.transport.close()
 
     def _must_linger(self) -> bool:
-        """Return whether the connection closes only after the rest of what its client sends."""
+        """Return whether the connection closes only after the rest of the client's data."""
         cycle = self.cycle
         is_early = cycle is not None and cycle.response_complete and not cycle.keep_alive
         if self._is_rejected or (is_early and self._body.is_open):

@@ -12,9 +12,9 @@ class PlainProtocol(HttpToolsProtocol):
     """
 
     def parse(self, data: memoryview) -> bool:
-        """Parse data; return whether what the same read has brought after it is to be parsed.
+        """Parse data; return whether later data of the same read may be parsed.
 
-        What follows a request for another protocol without a body is no request.
+        Data after a request for another protocol without a body are no request.
         """
         self._unset_keepalive_if_required()
         try:

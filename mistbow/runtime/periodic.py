@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from mistbow.errors import MistbowError
-from mistbow.runtime.tasks import cancel_and_wait
+from mistbow.runtime.tasks import BackgroundTasks, cancel_and_wait, log_early_end
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -116,8 +116,9 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
 class PeriodicTask:
     """Calls a coroutine function periodically, according to the rules in the module's docstring.
 
-    Use ``start`` and ``close``, or await ``run`` in the caller's own task. ``wait(event, seconds)``
-    waits until the event is set or the seconds have passed; tests replace this function.
+    Use ``start`` and ``close``, or ``spawn_in``, or await ``run`` in the caller's own task.
+    ``wait(event, seconds)`` waits until the event is set or the seconds have passed; tests replace
+    this function.
 
     >>> async def example() -> list[str]:
     ...     calls: list[str] = []
@@ -156,6 +157,11 @@ class PeriodicTask:
     def start(self) -> None:
         """Start a task that calls ``work`` periodically, and that ``close`` cancels."""
         self._task = asyncio.create_task(self.run(), name=self._schedule.name)
+        self._task.add_done_callback(log_early_end)
+
+    def spawn_in(self, tasks: BackgroundTasks) -> None:
+        """Start a task that calls ``work`` periodically, and that ``tasks`` cancels and reports."""
+        tasks.spawn(self._schedule.name.replace("_", " "), self.run())
 
     async def close(self) -> None:
         """Cancel the task that ``start`` started, and wait for the end of the task."""

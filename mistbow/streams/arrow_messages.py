@@ -22,7 +22,7 @@ _BATCH_OF_DICTIONARY = 1
 
 @dataclass(frozen=True, slots=True)
 class MessageHead:
-    """What a message states of itself: its kind, the bytes of its body, its rows, compression."""
+    """The head of a message: the kind, the bytes of the body, the rows, and the compression."""
 
     kind: int
     body_bytes: int

@@ -179,7 +179,7 @@ class ChunkDecoder:
     def __init__(self, max_bytes: int | None = None) -> None:
         self._max_bytes = _MAX_MESSAGE_BYTES if max_bytes is None else max_bytes
         self._pending = bytearray()
-        self._wanted = 0
+        self._needed_bytes = 0
         """The number of bytes that the first message needs, as far as it is known."""
 
         self._complete = _Bytes()
@@ -193,7 +193,7 @@ class ChunkDecoder:
 
     def may_complete(self, data: bytes) -> bool:
         """Return whether a message may be complete with ``data``."""
-        return len(self._pending) + len(data) >= self._wanted
+        return len(self._pending) + len(data) >= self._needed_bytes
 
     def feed(self, data: bytes) -> Iterator[Chunk]:
         """Add received bytes, and yield the chunks that are complete now.
@@ -231,8 +231,8 @@ class ChunkDecoder:
 
     def _next_message(self) -> tuple[int, int] | None:
         """Return (kind, size in bytes) of the first message; None: it is not complete yet."""
-        self._wanted = _PREFIX.size
-        if len(self._pending) < self._wanted:
+        self._needed_bytes = _PREFIX.size
+        if len(self._pending) < self._needed_bytes:
             return None
         _, length = _PREFIX.unpack_from(self._pending)
         if length == 0:
@@ -240,8 +240,8 @@ class ChunkDecoder:
             return None
         begin = _PREFIX.size
         self._check_size(length)
-        self._wanted = begin + length
-        if len(self._pending) < self._wanted:
+        self._needed_bytes = begin + length
+        if len(self._pending) < self._needed_bytes:
             return None
         head = read_head(bytes(self._pending[begin : begin + length]))
         self._check_size(head.body_bytes)
@@ -249,8 +249,8 @@ class ChunkDecoder:
             raise ValueError("a batch is compressed, or has too many rows")
         if head.kind not in (SCHEMA, DICTIONARY, RECORD_BATCH):
             raise ValueError("a message is of an unknown kind")
-        self._wanted = begin + length + head.body_bytes
-        return (head.kind, self._wanted) if len(self._pending) >= self._wanted else None
+        self._needed_bytes = begin + length + head.body_bytes
+        return (head.kind, self._needed_bytes) if len(self._pending) >= self._needed_bytes else None
 
     def _check_size(self, count: int) -> None:
         if not 0 <= count <= self._max_bytes:
@@ -268,7 +268,7 @@ def checked(rows: _Rows) -> _Rows:
 
 
 _MALFORMED = (pa.ArrowException, struct.error, KeyError, TypeError, ValueError, OSError)
-"""The errors of a stream that is not that of a service."""
+"""The errors of a malformed stream."""
 
 _PREFIX = struct.Struct("<Ii")
 _MAX_MESSAGE_BYTES = 256 * 2**20

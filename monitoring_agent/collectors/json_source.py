@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from mistbow.client import Point
-from mistbow.http.lenient import convert_items
+from mistbow.http.field_conversion import convert_items
 from mistbow.telemetry import get_logger
 from monitoring_agent import metrics
 from monitoring_agent.collectors.source_reader import SourceError, read_source, source_name
@@ -30,7 +30,7 @@ class JsonCollector:
     def collect(self, now_ms: int) -> list[Point]:
         """Read the source, and return its valid points.
 
-        Raises ``SourceError`` if the source is unavailable, or returns no valid point but others.
+        Raises ``SourceError`` if the source is unavailable, or returns only invalid points.
         """
         content = read_source(self._source, self.name)
         try:

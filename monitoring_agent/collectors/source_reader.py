@@ -60,8 +60,8 @@ def _program_name(command: str) -> str:
 def read_source(source: str, name: str, timeout_s: float = TIMEOUT_S) -> bytes:
     """Return the content of ``http://…``, ``exec:COMMAND`` or a file.
 
-    ``name``: names the source in errors, which do not contain its credentials. Raises
-    ``SourceError`` if it is unavailable, too large or too slow.
+    ``name``: the name of the source in errors, without its credentials. Raises
+    ``SourceError`` if the source is unavailable, too large or too slow.
     """
     try:
         if source.startswith(("http://", "https://")):

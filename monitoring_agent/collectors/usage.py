@@ -54,9 +54,9 @@ class ContainerUsage:
     """The use of the control group of this process, in relation to its limits.
 
     The group is the one with the lowest limit among the group of this process and the groups above
-    it. If none has a limit, it is the group of this process, in relation to the machine. Figures
-    that no control group measures are those of the machine. ``root``: the folder of all control
-    groups. ``clock``: seconds that only increase.
+    this group. Without a limit, the figures are in relation to the machine. Figures that no control
+    group measures are figures of the machine. ``root``: the folder of all control groups.
+    ``clock``: seconds that only increase.
     """
 
     def __init__(self, root: Path = ROOT, clock: Callable[[], float] = time.monotonic) -> None:

@@ -12,6 +12,7 @@ from mistbow.clock import Clock, system_clock
 from mistbow.errors import FencedError, MistbowError, UnavailableError
 from mistbow.runtime.collection import full_collections_paused
 from mistbow.runtime.periodic import PeriodicTask, Schedule
+from mistbow.runtime.tasks import BackgroundTasks
 from mistbow.streams.schemas import METADATA as METADATA_STREAM
 from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
@@ -113,6 +114,7 @@ class Agent:
         self._fenced = False
         self._checkpointing = asyncio.Lock()
         self._parts: RecoveredParts | None = None
+        self._tasks = BackgroundTasks()
         self._draining = PeriodicTask(self._points.drain, _DRAINING)
         self._disk = DiskAlarm(settings.home, settings.disk_alarm_mb)
         self._disk_check = PeriodicTask(self._disk.check, _DISK_CHECK)
@@ -129,14 +131,12 @@ class Agent:
         """Connect to Ignite, and recover, in the background."""
         self._ignite.start()
         self.membership.start()
-        self._recovering.start()
-        self._draining.start()
-        self._disk_check.start()
+        for task in (self._recovering, self._draining, self._disk_check):
+            task.spawn_in(self._tasks)
 
     async def close(self) -> None:
         """Stop the agent, and reject the requests that it has not acknowledged."""
-        for task in (self._recovering, *self._after_recovery, self._draining, self._disk_check):
-            await task.close()
+        await self._tasks.close()
         await self._points.close()
         await self.records.close()
         await self.sql.close()
@@ -154,6 +154,8 @@ class Agent:
     async def warnings(self) -> list[str]:
         """Return the problems that an operator should solve although the agent is ready."""
         alarms = [*self._disk.problems, *self.membership.skew.problems]
+        for tasks in (self._tasks, self.membership.tasks, self.replication.tasks):
+            alarms += tasks.problems
         if self._parts is not None:
             alarms += frontier_warnings(self._parts.raw.log.frontier, self._clock())
         return [*await self._points.spool_warnings(), *alarms]
@@ -161,7 +163,7 @@ class Agent:
     async def status(self) -> SiteStatus:
         """Return the status of this agent for operators.
 
-        The expiry of its identity is in the fabric; that of its certificate is a warning here.
+        The fabric has the expiry of the identity; here, the expiry of the certificate is a warning.
         """
         streams = [] if self._parts is None else self._parts.streams.all()
         return SiteStatus(
@@ -340,7 +342,7 @@ class Agent:
         self._on_recovered()
         log.info("agent_ready", head=self._parts.raw.log.head)
         for task in self._after_recovery:
-            task.start()
+            task.spawn_in(self._tasks)
         return math.inf
 
     async def _check_lease(self) -> None:

@@ -106,7 +106,10 @@ class Recovery:
             return region.limit(config.storage_limit())
 
         policies = ConfiguredPolicies(config, self.expiry_ago, usage)
-        streams = Streams(self.ignite, self.clock, self.settings.lateness_ms, policies.policy_of)
+        lateness_ms = self.settings.lateness_ms
+        streams = Streams(
+            self.ignite, self.clock, lateness_ms, policies.policy_of, self.guard.check
+        )
         self.ignite.expect(streams.expected_keys, end_process)
         try:
             metadata = await self.ignite.scan(METADATA)
@@ -175,8 +178,7 @@ class Recovery:
     async def _recover_catalogue(
         self, streams: Streams, raw: Stream, metadata: dict[str, object]
     ) -> Catalogue:
-        catalogue = Catalogue()
-        catalogue.expired_before = raw.log.expired_before
+        catalogue = Catalogue(raw.log.expired_before)
         await catalogue.recover(self.ignite, metadata, raw.log)
         if catalogue.is_rebuilt:
             published = await read_facts(await streams.get(METADATA_STREAM))

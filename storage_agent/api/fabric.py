@@ -107,7 +107,7 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
     @routes.delete(
         "/fabric/sites/{name}",
         status_code=204,
-        summary="Forget a site that is gone",
+        summary="Remove an unreachable site",
         dependencies=[Depends(only_parameters())],
     )
     @requires("admin")

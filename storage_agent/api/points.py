@@ -17,7 +17,7 @@ from mistbow.errors import (
     ReusedKeyError,
     StorageFullError,
 )
-from mistbow.http.lenient import convert_items, convert_read
+from mistbow.http.field_conversion import convert_items, convert_read
 from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
 from storage_agent import metrics

@@ -11,7 +11,7 @@ from mistbow.errors import (
     ReusedKeyError,
     StorageFullError,
 )
-from mistbow.http.lenient import convert_read, convert_records
+from mistbow.http.field_conversion import convert_read, convert_records
 from mistbow.http.parameters import reject_unknown_parameters
 from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps

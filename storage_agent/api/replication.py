@@ -257,7 +257,7 @@ def _state(replication: Replication) -> ReplicationState:
                 stored_in=replica.name,
                 filter=replica.copy.filter,
                 withheld=replica.copy.withheld,
-                state=replica.state,
+                state=replica.state.value,
                 complete=replica.complete,
                 position=replica.position,
                 rows=replica.rows,

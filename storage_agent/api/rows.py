@@ -174,7 +174,7 @@ async def _page(
                 return page
         if near == end or page.position.next >= log.head:
             return page
-        span = _wider(span, has_rows=page.rows > found_before)
+        span = _next_span(span, has_rows=page.rows > found_before)
 
 
 def _rows_within(rows: pa.RecordBatch, size: int) -> int:
@@ -183,10 +183,10 @@ def _rows_within(rows: pa.RecordBatch, size: int) -> int:
     return max(1, int(rows.num_rows * share))
 
 
-def _wider(span: int, *, has_rows: bool) -> int:
+def _next_span(span: int, *, has_rows: bool) -> int:
     """Return the number of positions to scan next; without rows, there may be a wide gap.
 
-    A gap is left by a restored backup.
+    A restored backup leaves a gap.
     """
     return min(2 * span, _MAX_SPAN) if has_rows else 2 * span
 
@@ -246,7 +246,7 @@ async def _events(
                 rows += found.rows.num_rows
                 position = found.position
             # Scan further at once if few rows are selected.
-            span = _wider(span, has_rows=rows > 0) if 2 * rows < _BATCH_ROWS else least
+            span = _next_span(span, has_rows=rows > 0) if 2 * rows < _BATCH_ROWS else least
             if time.monotonic() - last_sent >= _POSITION_INTERVAL_S:
                 yield _position_event(position)
                 last_sent = time.monotonic()

@@ -100,7 +100,7 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
     async def all_streams() -> Response:
         """Return all streams; an agent of another site gets those that it may read.
 
-        So it detects that the head of a stream of its site is less than that of a replica.
+        So it detects that the head of a stream of its site is less than the head of a replica.
         """
         readable = (each for each in agent.streams.all() if is_for_peer(agent, each.name))
         return _json({"streams": [each.info() for each in readable]})
@@ -315,8 +315,8 @@ def is_for_peer(agent: Agent, name: str, *, rows: bool = False) -> bool:
     """Return whether the caller may read a stream, if the caller is an agent of another site.
 
     Each agent may read the metadata of a site, the streams that its site copies, and the replicas
-    of its own site, from which this site is restored. ``rows``: whether it reads rows. A copy that
-    has a part of the rows only does not permit this: its rows are in ``/replication/feed``.
+    of its own site, from which this site is restored. ``rows``: whether the caller reads rows. A
+    copy with only a part of the rows does not permit this: ``/replication/feed`` has its rows.
     """
     caller = current_caller()
     if not caller.is_peer or name == METADATA:

@@ -135,7 +135,7 @@ class Archive:
 
     def __init__(self, location: str) -> None:
         if not location.strip():
-            raise InvalidRequestError("the place of the backup is empty", hint=_HINT)
+            raise InvalidRequestError("the location of the backup is empty", hint=_HINT)
         self.location = _without_credentials(location)
         try:
             if "://" in location:

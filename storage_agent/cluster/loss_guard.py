@@ -145,7 +145,6 @@ class LossGuard:
         """
         self._register.clear()
         self._streams = streams
-        streams.check = self.check
         self._compare_remembered(streams, metadata)
         await self._replica_heads.compare_all(streams)
         for loss in [loss for loss in self.losses if is_metadata_replica(loss.stream)]:

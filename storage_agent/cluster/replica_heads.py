@@ -4,9 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 
-import msgspec
-
-from mistbow.client.operation_model import Copy
 from mistbow.errors import MistbowError
 from mistbow.streams.models import (
     StreamInfo,
@@ -20,6 +17,7 @@ from storage_agent.membership.journal import STORE
 from storage_agent.membership.metadata_replicas import POSITION
 from storage_agent.membership.peer_streams import fetch
 from storage_agent.replication.facts import copies_of
+from storage_agent.replication.replica_attributes import ReplicaAttributes, read_attributes
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.state import State
 from storage_agent.streams.streams import REPLICA_PREFIX, Stream, Streams
@@ -130,7 +128,7 @@ class ReplicaHeads:
             log.info("replica_heads_unavailable", site=site, error=error.message)
             return False
         except Exception as error:
-            # The answer may be of any version of the agent; saving heads must go on.
+            # The answer may come from any version of the agent; heads must still be saved.
             log.error("replica_heads_failed", site=site, exc_info=error)
             return False
         return True
@@ -146,8 +144,9 @@ class ReplicaHeads:
         for info in infos:
             if not info.name.startswith(prefix):
                 continue
-            stream = _source_of(streams, info, info.name.removeprefix(prefix))
-            if stream is not None and own is not None and info.attributes.get(STORE) == own:
+            attributes = read_attributes(info.attributes)
+            stream = _source_of(streams, attributes, info.name.removeprefix(prefix))
+            if stream is not None and own is not None and attributes.store == own:
                 yield info, stream
 
 
@@ -156,16 +155,15 @@ def _log_ignored(stream: Stream, position: int, site: str) -> None:
     log.warning("replica_head_ignored", site=site, stream=name, head=head, remembered=position)
 
 
-def _source_of(streams: Streams, replica: StreamInfo, name: str) -> Stream | None:
+def _source_of(streams: Streams, replica: ReplicaAttributes, name: str) -> Stream | None:
     """Return this site's stream that an unfiltered replica copies.
 
     Returns None if the replica is filtered, or if the stream was deleted or created again.
     ``name``: the name of the replica without the prefix of this site's replicas.
     """
-    encoded = replica.attributes.get("copy")
-    if encoded is None:
+    copy = replica.copy
+    if copy is None:
         return streams.find_open(name)
-    copy = msgspec.json.decode(encoded, type=Copy)
     stream = streams.find_open(copy.stream)
     if not copy.filter.all or copy.withheld or stream is None:
         return None
@@ -174,7 +172,7 @@ def _source_of(streams: Streams, replica: StreamInfo, name: str) -> Stream | Non
 
 def _source_position(replica: StreamInfo) -> int:
     """Return the position in the source stream up to which the replica has the rows."""
-    attributes = replica.attributes
-    if POSITION in attributes:
-        return int(attributes[POSITION])
-    return replica.frontier - int(attributes.get("base", 0)) if "of" in attributes else 0
+    if POSITION in replica.attributes:
+        return int(replica.attributes[POSITION])
+    attributes = read_attributes(replica.attributes)
+    return 0 if attributes.source is None else replica.frontier - attributes.base

@@ -7,7 +7,6 @@ from urllib.parse import quote
 import msgspec
 import pyarrow as pa
 
-from mistbow.client.operation_model import Copy
 from mistbow.errors import ConflictError
 from mistbow.streams.models import (
     StreamInfo,
@@ -15,9 +14,9 @@ from mistbow.streams.models import (
 from mistbow.streams.schemas import METADATA
 from mistbow.streams.wire import ChunkDecoder
 from storage_agent.membership.facts import Facts, apply_events
-from storage_agent.membership.journal import STORE
 from storage_agent.membership.network import PeerNetwork, PeerRequest
 from storage_agent.membership.peer_streams import fetch
+from storage_agent.replication.replica_attributes import read_attributes
 from storage_agent.streams.streams import REPLICA_PREFIX
 
 _READ_S = 60.0
@@ -74,17 +73,15 @@ class ReplicaRows:
         does not answer or has no such replica.
         """
         info = await fetch(self._network, self._site, self._target("/info"), StreamInfo)
-        encoded = info.attributes.get("copy")
-        if encoded is not None:
-            copy = msgspec.json.decode(encoded, type=Copy)
-            if not copy.filter.all or copy.withheld:
-                raise ConflictError(
-                    f"the replica {self._name} at {self._site} has only some rows of its source",
-                    hint="Choose a site with a complete copy; GET /replication lists the copies.",
-                )
-        self._base = int(info.attributes.get("base", 0))
+        attributes = read_attributes(info.attributes)
+        copy = attributes.copy
+        if copy is not None and (not copy.filter.all or copy.withheld):
+            raise ConflictError(
+                f"the replica {self._name} at {self._site} has only some rows of its source",
+                hint="Choose a site with a complete copy; GET /replication lists the copies.",
+            )
+        self._base, self.store = attributes.base, attributes.store
         self._first, self._head = info.first, info.head
-        self.store = info.attributes.get(STORE)
         return self
 
     async def parts(self, start: int) -> AsyncIterator[NumberedRows]:

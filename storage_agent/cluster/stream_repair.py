@@ -50,7 +50,7 @@ class StreamRepair:
         stream = self._streams.find_open(name)
         if stream is None and rows is not None:
             stream = await self._streams.restore(name, await rows.schema())
-        # Without a stream, and without a replica, nothing is left of it, not even its schema.
+        # Without a stream and a replica, nothing remains of the stream, not even its schema.
         result = RepairResult() if stream is None else await self._fill(stream.log, loss, rows)
         if rows is None and stream is not None and name.startswith(REPLICA_PREFIX):
             await record_loss(stream)
@@ -65,7 +65,7 @@ class StreamRepair:
         """
         stream = self._streams.find_open(loss.stream)
         if stream is not None:
-            # First: once the log is filled, nothing shows any more that it is to be read again.
+            # Before the log is filled: a filled log does not show that it must be read again.
             await set_attributes(stream, {STORE: None, POSITION: 0})
             await self._fill(stream.log, loss, None)
 

@@ -69,7 +69,7 @@ async def read_topology(ignite: IgniteClient) -> Topology:
     states = {state: count for state, count, _ in await ignite.query(_STATES)}
     online = sum(node.online for node in nodes)
     leading = (await ignite.query(_PRIMARY))[0][0]
-    owned, wanted = states.get("OWNING", 0), min(backups + 1, online) * partitions
+    owned, expected = states.get("OWNING", 0), min(backups + 1, online) * partitions
     found = Topology(
         nodes=nodes,
         backups=backups,
@@ -77,7 +77,7 @@ async def read_topology(ignite: IgniteClient) -> Topology:
         copies=owned // partitions if partitions else 0,
         # After a node has joined, and before Ignite reports what it lacks, all partitions are
         # OWNING. But a node is primary of no partition before it is up to date.
-        rebalancing=states.get("MOVING", 0) > 0 or owned < wanted or leading < online,
+        rebalancing=states.get("MOVING", 0) > 0 or owned < expected or leading < online,
         lost=states.get("LOST", 0),
     )
     metrics.NODES.set(online)

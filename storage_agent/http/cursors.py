@@ -81,6 +81,6 @@ def _digest(data: bytes) -> bytes:
 def _invalid(problem: str) -> InvalidRequestError:
     return InvalidRequestError(
         f"cursor: {problem}",
-        hint="Send the next of the previous answer unchanged, with the same path and the same "
+        hint="Send `next` of the previous answer unchanged, with the same path and the same "
         "fields; only limit may differ. Without cursor, the first page is read.",
     )

@@ -32,10 +32,10 @@ The decoder lets no other thread run meanwhile.
 """
 
 _MAX_VALUES = 2_000_000
-"""The maximum number of commas in such a body."""
+"""The maximum number of commas in a body that is decoded without its type."""
 
 _PATTERN_OF_VALUE = f"`str` matching regex {NON_FINITE!r}"
-"""The part of msgspec's error for the value of a point that is neither a number nor such a text."""
+"""The part of msgspec's error for the value of a point that is an invalid text."""
 
 
 def decode_body(decoder: msgspec.json.Decoder[B], body: bytes) -> B:

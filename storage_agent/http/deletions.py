@@ -10,7 +10,7 @@ from fastapi import Request
 
 from mistbow.client.fields import Names
 from mistbow.errors import InvalidRequestError
-from mistbow.http.lenient import convert_filters
+from mistbow.http.field_conversion import convert_filters
 from mistbow.http.parameters import reject_unknown_parameters
 from mistbow.timestamps import Timestamps
 from storage_agent.http.decode import decode_beside, decode_body, decode_fields

@@ -69,7 +69,7 @@ def _decode_converted(
     except InvalidRequestError:
         fields = decode_fields(body)
         if fields is None:
-            # Such a value hides behind the error of a number that the conversion would accept.
+            # An invalid value may come after a number that the conversion would accept.
             check_values(body)
             raise
         fields = convert(fields)

@@ -21,7 +21,7 @@ def split_message(message: bytes, repeated: int, max_fields: int) -> Iterator[by
 
     The fields of the message are those of all parts, in their order. The rest of a malformed
     message is one part, so that parsing it reports the error. ``repeated``: the number of the field
-    that contains messages. Raises ``TooManyFieldsError`` if a large one of them has more than
+    that contains messages. Raises ``TooManyFieldsError`` if a large message has more than
     ``max_fields`` fields.
 
     >>> list(split_message(b"\\x0a\\x01x\\x10\\x05", 1, 9))

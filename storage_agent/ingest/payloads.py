@@ -12,7 +12,7 @@ import msgspec
 
 from mistbow.client.agent_model import Point
 from mistbow.errors import InvalidRequestError
-from mistbow.http.lenient import convert_items
+from mistbow.http.field_conversion import convert_items
 from mistbow.timestamps import Timestamps
 from storage_agent.http.decode import to_integer
 from storage_agent.mqtt_topics import TopicTemplate

@@ -1,9 +1,8 @@
 """This site's membership in the fabric: its own facts, its peers, and its peers' facts."""
 
-import asyncio
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ from mistbow.fabric import Enabler, Fabric, Site, SiteLink, Worker
 from mistbow.failure_detector import Liveness
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.runtime.slices import Slices
-from mistbow.runtime.tasks import cancel_and_wait
+from mistbow.runtime.tasks import BackgroundTasks
 from mistbow.settings import parse_labels
 from mistbow.telemetry import get_logger
 from storage_agent.membership import facts
@@ -83,12 +82,12 @@ class FabricMembership:
         self._prober = LinkProber(self.peers, self.network, settings.link_probe_s)
         self._clock = clock
         self._forgotten: dict[str, int] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self.tasks = BackgroundTasks()
 
     def start(self) -> None:
         """Begin to send heartbeats; may be called before the streams are open."""
-        self._spawn(self._heartbeats.run())
-        self._spawn(PeriodicTask(self._check_peers, Schedule("peer_check", _CHECK_S)).run())
+        self.tasks.spawn("heartbeats to other sites", self._heartbeats.run())
+        self._call_periodically(self._check_peers, Schedule("peer_check", _CHECK_S))
 
     async def open(
         self,
@@ -121,19 +120,20 @@ class FabricMembership:
             self._journal.publish_event(key, event)
         # The agent may have ended between the removal of a series and that of its fact.
         await self.retract_series(map(facts.series_of_key, before.series_keys()), exists)
-        self._spawn(self._journal.run())
-        self._spawn(self._replicas.run())
-        self._spawn(self._prober.run())
+        self.tasks.spawn("facts of this site", self._journal.run())
+        self.tasks.spawn("metadata of other sites", self._replicas.run())
+        if self._prober.is_enabled:
+            self.tasks.spawn("link probes", self._prober.run())
         for work, schedule in (
             (self._check_workers, Schedule("worker_expiry", _CHECK_S, delay_s=_CHECK_S)),
             (self._expire_enablers, Schedule("enabler_expiry", _CHECK_S, delay_s=_CHECK_S)),
             (self._update_forgotten, Schedule("forgotten_sites", _CHECK_S, delay_s=_CHECK_S)),
         ):
-            self._spawn(PeriodicTask(work, schedule).run())
+            self._call_periodically(work, schedule)
 
     async def close(self) -> None:
         """Stop all tasks, and close all connections."""
-        await cancel_and_wait(self._tasks)
+        await self.tasks.close()
         await self.network.close()
 
     def publish_series(self, series: Iterable[Metadata]) -> None:
@@ -181,8 +181,8 @@ class FabricMembership:
     def may_witness_losses(self, site: str) -> bool:
         """Return whether replicas at another site may show that this site has lost rows.
 
-        An agent compares them before it reads the facts of other sites. Then only the credential
-        decides that the agent of the other site has proven.
+        An agent compares replicas before it reads the facts of other sites. Until then, the proven
+        credential of the other site's agent decides.
         """
         if self.may_state(site, self.site):
             return True
@@ -215,7 +215,7 @@ class FabricMembership:
     def remove_worker(self, name: str, instance: str = "") -> None:
         """Remove a worker, and remove the fact about the worker.
 
-        ``instance``: another instance of the worker is not removed; empty: any instance is removed.
+        ``instance``: only this instance of the worker is removed; empty: any instance is removed.
         """
         key = facts.worker_key(name)
         is_expired = not instance and self._proofs.is_expired(self._credential(key))
@@ -413,12 +413,5 @@ class FabricMembership:
             log.warning("enabler_lost", domain=domain)
             self._withdraw_lost(facts.enabler_key(domain))
 
-    def _spawn(self, task: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(asyncio.create_task(_log_end(task)))
-
-
-async def _log_end(task: Coroutine[Any, Any, None]) -> None:
-    try:
-        await task
-    except Exception as error:
-        log.error("membership_task_failed", exc_info=error)
+    def _call_periodically(self, work: Callable[[], Awaitable[None]], schedule: Schedule) -> None:
+        PeriodicTask(work, schedule).spawn_in(self.tasks)

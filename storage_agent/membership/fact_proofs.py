@@ -140,7 +140,7 @@ class FactProofs:
         return found.reaches(about) and self._accepts(found)
 
     def may_state_with(self, proven: Credential, about: str) -> bool:
-        """Return whether statements about the site ``about`` of an agent are accepted.
+        """Return whether an agent's statements about the site ``about`` are accepted.
 
         ``proven``: the credential that the agent itself has proven.
         """

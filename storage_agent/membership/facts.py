@@ -48,13 +48,13 @@ _MAX_LIST_CHARACTERS = 8 * 2**20
 """The maximum length of the list of forgotten sites, and of the list of restrictions."""
 
 _MAX_CHARACTERS_PER_SITE = 8 * 2**20
-"""The maximum total length of the facts of a site that are no lists, and not about series."""
+"""The maximum total length of the other facts of a site, without those about series."""
 
 _MAX_KEYS = 1000
-"""The maximum number of facts of a kind that a site may publish; facts about series are more."""
+"""The maximum number of facts of a kind that a site may publish, except facts about series."""
 
 _MAX_CREDENTIALS = 2 * _MAX_KEYS + 1
-"""Those of 1,000 workers and 1,000 enablers, and that of the agent."""
+"""The number of credentials of 1,000 workers, 1,000 enablers and the agent."""
 
 _APPLIED_EVENTS = 500
 """The number of events that are applied before other tasks may run."""
@@ -245,7 +245,7 @@ FORMS: Mapping[str, tuple[Any, Callable[[str, Any], bool]]] = {
     HEALTH: (Health, lambda _, fact: _is_instability(fact.instability, fact.at)),
     RESTRICTIONS: (tuple[Restriction, ...], _is_any),
 }
-"""The kinds of facts that others than their site read: a key, or the beginning of keys up to "/" ->
+"""The kinds of facts that other sites read: a key, or the beginning of keys up to "/" ->
 the type, and a check of the rest of the key with the value. Facts about series are one more kind.
 """
 

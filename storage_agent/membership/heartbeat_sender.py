@@ -10,7 +10,7 @@ import msgspec
 
 from mistbow.client.bounded_answers import at_most
 from mistbow.client.credentials import UnverifiedServiceError, check_answer
-from mistbow.errors import ConflictError, MistbowError
+from mistbow.errors import ConflictError, MistbowError, from_answer
 from mistbow.name_resolver import UnresolvedNameError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.runtime.tasks import cancel_and_wait
@@ -18,14 +18,14 @@ from mistbow.telemetry import get_logger
 from storage_agent.membership.answer_time import CONNECT_S
 from storage_agent.membership.clock_skew import ClockSkew
 from storage_agent.membership.heartbeat import HEARTBEAT, Heartbeat, check_heartbeat
-from storage_agent.membership.network import PeerNetwork, count_bytes, decode_error
+from storage_agent.membership.network import PeerNetwork, count_bytes
 from storage_agent.membership.peers import HEARTBEAT_INTERVAL_S, Peers
 
 log = get_logger(__name__)
 
 _ANSWER_S = 2.0
 _MAX_ANSWER_BYTES = 8 * 2**20
-"""The maximum size of an answer: that of a heartbeat, the body of a request."""
+"""The maximum size of an answer, which is that of a heartbeat in a request."""
 
 
 class HeartbeatSender:
@@ -110,7 +110,7 @@ class HeartbeatSender:
             extensions=at_most(_MAX_ANSWER_BYTES),
         )
         if not response.is_success:
-            raise decode_error(response.status_code, response.content)
+            raise from_answer(response.status_code, response.content)
         if self._network.has_token:
             check_answer(response)
         try:

@@ -181,7 +181,7 @@ class FactJournal:
             event = self._published[key]
             is_readable = event == REMOVED or self.facts.accepts(key, event)
             if not is_readable:
-                # No site would read it, and this one would write it again and again.
+                # No site would read this fact, and this agent would write it again and again.
                 log.error("fact_rejected", key=key[:_MAX_QUOTED])
             if not is_readable or self.facts.get(key, REMOVED) == event:
                 del self._published[key]

@@ -13,12 +13,12 @@ import time
 import httpx
 
 from mistbow.client.bounded_answers import at_most
-from mistbow.errors import MistbowError, UnavailableError
+from mistbow.errors import MistbowError, UnavailableError, from_answer
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
 from storage_agent.membership.answer_time import CONNECT_S, answer_time_of
-from storage_agent.membership.network import PeerNetwork, count_bytes, decode_error
+from storage_agent.membership.network import PeerNetwork, count_bytes
 from storage_agent.membership.peer import Peer
 from storage_agent.membership.peers import Peers
 
@@ -58,9 +58,14 @@ class LinkProber:
         self._due_at: dict[str, float] = {}
         self._content = os.urandom(max(PART_BYTES))
 
+    @property
+    def is_enabled(self) -> bool:
+        """Whether links are probed."""
+        return self._interval_s > 0
+
     async def run(self) -> None:
-        """Probe one link after the other until cancelled."""
-        if self._interval_s > 0:
+        """Probe one link after the other until cancelled; return at once if no link is probed."""
+        if self.is_enabled:
             schedule = Schedule("link_probe", _PAUSE_S, delay_s=_PAUSE_S, max_retry_s=60.0)
             await PeriodicTask(self._probe_next, schedule).run()
 
@@ -125,7 +130,7 @@ class LinkProber:
         )
         response = await answer_time_of(site, len(content), _ANSWER_S).wait(answer)
         if not response.is_success:
-            raise decode_error(response.status_code, response.content)
+            raise from_answer(response.status_code, response.content)
 
 
 def _transferred_bytes(site: str) -> float:

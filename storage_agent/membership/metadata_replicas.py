@@ -175,6 +175,9 @@ class MetadataReplicas:
         except MistbowError as error:
             # The next start of this agent deletes it.
             log.info("metadata_deletion_failed", site=site, error=error.message)
+        except Exception as error:
+            # The metadata of the other sites is still followed.
+            log.error("metadata_deletion_failed", site=site, exc_info=error)
 
     async def _open_replica(self, site: str) -> MetadataReplica:
         if site not in self._replicas:

@@ -24,9 +24,9 @@ from mistbow.auth.credential import Credential
 from mistbow.auth.identity import Proof
 from mistbow.client.answer_time import AnswerTime
 from mistbow.client.bounded_answers import IN_PARTS
-from mistbow.client.connections import async_transport
 from mistbow.client.credentials import ServiceCredentials, UnverifiedServiceError
-from mistbow.errors import NotFoundError, UnavailableError, from_body
+from mistbow.client.service_client import async_service_client
+from mistbow.errors import NotFoundError, UnavailableError, from_answer
 from mistbow.name_resolver import NAMES, NameResolver
 from mistbow.streams.schemas import METADATA
 from mistbow.streams.wire import Chunk, ChunkDecoder
@@ -47,7 +47,7 @@ _MAX_ANSWER_BYTES = 128 * 2**20
 _MAX_CHUNK_BYTES = 64 * 2**20
 """The maximum size of a chunk of another site.
 
-Chunks have at most 4 MiB, or are a single segment; those of earlier versions are longer. A replica
+Chunks have at most 4 MiB, or are a single segment; chunks of earlier versions are longer. A replica
 stores a chunk as one segment, which has at most 7 MiB after compression.
 """
 
@@ -120,7 +120,7 @@ class PeerResponse:
             await self.response.aclose()
         if self.response.is_success:
             return bytes(data)
-        raise decode_error(self.response.status_code, bytes(data))
+        raise from_answer(self.response.status_code, bytes(data))
 
 
 class PeerNetwork:
@@ -187,11 +187,8 @@ class PeerNetwork:
         if address not in self._clients:
             credentials = ServiceCredentials(address, self._proof, kind="agent")
             self._credentials[address] = credentials
-            self._clients[address] = httpx.AsyncClient(
-                base_url=address,
-                auth=credentials,
-                transport=async_transport(self._tls, _LIMITS, self._names),
-                trust_env=False,
+            self._clients[address] = async_service_client(
+                address, credentials, self._tls, _LIMITS, names=self._names
             )
         return self._clients[address]
 
@@ -353,15 +350,6 @@ async def _feed(decoder: ChunkDecoder, data: bytes) -> Iterable[Chunk]:
     if decoder.pending + len(data) <= _INLINE_BYTES or not decoder.may_complete(data):
         return decoder.feed(data)
     return await asyncio.to_thread(list, decoder.feed(data))
-
-
-def decode_error(status: int, data: bytes) -> Exception:
-    """Return the error that the response of another agent contains."""
-    try:
-        body = httpx.Response(status, content=data).json()
-    except ValueError:
-        body = data[:500].decode(errors="replace")
-    return from_body(status, body)
 
 
 def traffic_kind(target: bytes) -> str:

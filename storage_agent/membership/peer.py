@@ -1,4 +1,4 @@
-"""The agent of another site, as this agent knows it."""
+"""The agent of another site, as this agent observes it."""
 
 import statistics
 from collections import deque

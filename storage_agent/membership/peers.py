@@ -31,7 +31,7 @@ _SELECTION_ROUNDS = 10
 """The number of rounds for which an agent of a large fog publishes the same links."""
 
 _MAX_LOGGED = 100
-"""The number of ignored senders of heartbeats that are logged, and that of rejected ones."""
+"""The maximum number of ignored senders that are logged, and also of rejected senders."""
 
 
 class Peers:
@@ -66,7 +66,7 @@ class Peers:
         self._round = 0
         self._linked: frozenset[str] = frozenset()
         self._contacted: dict[str, Peer] = {}
-        """Address -> the peer to which a heartbeat is sent there in this round."""
+        """Address -> the peer to which this round sends a heartbeat."""
         self._selected_from = 0
         """The number of peers at the last selection of links."""
         self._is_full = False
@@ -100,7 +100,7 @@ class Peers:
         return self._heartbeat(peer, self._seen_in(heartbeat), wants_all=heartbeat.wants_all)
 
     def _heartbeat(self, peer: Peer | None, since: int, *, wants_all: bool) -> Heartbeat:
-        """Return a heartbeat with the reports after ``since``, for a peer or for anybody.
+        """Return a heartbeat with the reports after ``since``, for a peer or any receiver.
 
         ``wants_all``: whether the receiver needs all of these reports.
         """

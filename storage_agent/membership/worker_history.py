@@ -8,7 +8,7 @@ from storage_agent.decay import DecayingCount, stability
 HALF_LIFE_MS = 3_600_000
 DEATH = 1.0
 SUSPICION = 0.25
-"""The amounts by which a death (or a restart without a farewell) and a suspicion increase the
+"""The amounts by which a death (or an unannounced restart) and a suspicion increase the
 instability of a worker.
 """
 
@@ -26,7 +26,7 @@ class InstabilityFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reliability(fact: InstabilityFact | None, now: int) -> float:
-    """Return the reliability, from 0 to 1, of a worker with an instability; None: it has none.
+    """Return the reliability, from 0 to 1, of a worker with an instability; None: no instability.
 
     >>> fact = InstabilityFact(instability=1.0, at=0)
     >>> reliability(fact, 0), reliability(fact, HALF_LIFE_MS), reliability(None, 0)
@@ -38,7 +38,7 @@ def reliability(fact: InstabilityFact | None, now: int) -> float:
 
 
 class WorkerHistory:
-    """The instability of the workers of this site, including those that are gone."""
+    """The instability of the workers of this site, including dead workers."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

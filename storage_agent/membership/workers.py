@@ -51,9 +51,9 @@ class WorkerChange:
 class Workers:
     """The workers that have announced themselves, by name.
 
-    Each name has one live worker. A restarted worker has another instance: it takes the place of
-    its former instance at once at the same address, and at another address once the former instance
-    is suspected. ``history`` records the failures.
+    Each name has one live worker. A restarted worker has another instance. The new instance
+    replaces the former instance at once if both have the same address, and otherwise once the
+    former instance is suspected. ``history`` records the failures.
     """
 
     def __init__(self, site: str, monotonic: Seconds, history: WorkerHistory) -> None:

@@ -151,8 +151,8 @@ class _LabelCache:
     """Caches the labels of each distinct pair of values in two columns of a stream.
 
     ``columns``: the names of the two columns. ``make``: returns the labels of a pair of values.
-    After a deletion of rows, all labels are read again: a row does not show which others had its
-    labels.
+    After a deletion of rows, all labels are read again, because a deleted row does not show whether
+    other rows have its labels.
     """
 
     def __init__(self, columns: Sequence[str], make: Callable[[str, str], Labels]) -> None:

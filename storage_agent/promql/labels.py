@@ -93,7 +93,7 @@ class PointLabels:
     entity_labels: frozenset[str]
     cache: dict[str, dict[str, str]] | None = None
 
-    def caching(self) -> "PointLabels":
+    def with_empty_cache(self) -> "PointLabels":
         """Return an equal object with an empty cache of the labels of attributes, for one query."""
         return PointLabels(self.entity_labels, {})
 

@@ -60,7 +60,7 @@ def full_match(pattern: str, texts: Iterable[str]) -> npt.NDArray[np.bool_]:
     Raises ``PromqlError`` for an invalid pattern.
     """
     try:
-        # With a text of its own: Arrow checks no pattern for which there are no texts.
+        # With an additional text: without texts, Arrow does not check the pattern.
         checked = pa.array([*texts, ""], pa.string())
         matches = pc.match_substring_regex(checked, anchored(pattern))[:-1]
     except pa.ArrowInvalid as error:

@@ -115,7 +115,7 @@ class Querier:
 
         def convert() -> Samples:
             columns = [points[name] for name in _POINTS]
-            parts = [_match_rows(columns, self._point_labels.caching(), selector)]
+            parts = [_match_rows(columns, self._point_labels.with_empty_cache(), selector)]
             for table in results:
                 settled = latest_revisions(table)
                 # Withdrawn results and texts have no value.
@@ -223,14 +223,14 @@ def _match_metrics(selector: Selector, metrics: Sequence[str]) -> list[str]:
 
 def _match_entities(selector: Selector, entities: Sequence[str]) -> set[str] | None:
     """Return the entities that a selector can match; None: all entities."""
-    requiring = _requiring(selector)
-    if not requiring.matchers:
+    entity_matchers = _entity_matchers(selector)
+    if not entity_matchers.matchers:
         return None
     labels = [make_labels({ENTITY: entity}) for entity in entities]
-    return set(itertools.compress(entities, match_series(requiring, labels)))
+    return set(itertools.compress(entities, match_series(entity_matchers, labels)))
 
 
-def _requiring(selector: Selector) -> Selector:
+def _entity_matchers(selector: Selector) -> Selector:
     """Return the matchers of ``entityID`` that match no series without this label.
 
     In PromQL, some series have no label ``entityID``, because another label states the entity. A
@@ -242,7 +242,7 @@ def _requiring(selector: Selector) -> Selector:
 
 def _required_entities(selector: Selector) -> list[str]:
     """Return the only entity that a selector can match; empty if there may be several."""
-    return [each.value for each in _requiring(selector).matchers if each.op == "="][:1]
+    return [each.value for each in _entity_matchers(selector).matchers if each.op == "="][:1]
 
 
 def _may_select_results(selector: Selector) -> bool:

@@ -113,7 +113,7 @@ class FieldIndex:
         self._sorted.set(key, None if term is None else (term, key))
 
     def fill(self, entries: list[Entry]) -> None:
-        """Add the records that have not been set; ``entries``: those of ``sort_terms``."""
+        """Add the records that have not been set; ``entries``: the result of ``sort_terms``."""
         self._sorted.entries = entries
 
     async def merge(self) -> None:

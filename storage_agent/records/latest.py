@@ -115,7 +115,7 @@ class LatestRecords:
         *,
         ordered: bool = False,
     ) -> T:
-        """Return what a function reads from the records; a thread reads many, from a snapshot.
+        """Return the result of a function; a thread reads many records, from a snapshot.
 
         ``count``: the approximate number of records that the function reads. ``keys``: the keys of
         these records; None for all, or for more than ``MAX_COPIED_KEYS``. ``ordered``: True if the

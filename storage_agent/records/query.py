@@ -20,7 +20,7 @@ from storage_agent.timeseries.point_queries import parse_time_range
 
 T = TypeVar("T")
 
-_Found = Collection[Collection[Entry]]
+_EntrySets = Collection[Collection[Entry]]
 """For each condition on an indexed field, (term, key) of the records that satisfy it."""
 
 
@@ -72,14 +72,14 @@ class RecordQuery:
                 _keys(found),
             )
 
-    async def _find(self, latest: LatestRecords) -> _Found:
+    async def _find(self, latest: LatestRecords) -> _EntrySets:
         indexes = await self._indexes(latest)
         return [index.find(each) for index, each in zip(indexes, self.indexed, strict=True)]
 
     async def _indexes(self, latest: LatestRecords) -> list[FieldIndex]:
         return await latest.indexes(self.schema, [each.field for each in self.indexed])
 
-    def _select(self, found: _Found, latest: LatestRecords) -> list[KeyValues]:
+    def _select(self, found: _EntrySets, latest: LatestRecords) -> list[KeyValues]:
         candidates = _candidates(found, latest)
         selected = sorted(
             (item for item in candidates if self._matches(item[1])), key=lambda item: item[0]
@@ -94,12 +94,12 @@ class RecordQuery:
         return all(each.matches(extract_term(record.val, each.field)) for each in self.others)
 
 
-def _count(found: _Found, latest: LatestRecords) -> int:
+def _count(found: _EntrySets, latest: LatestRecords) -> int:
     """Return the approximate number of records that a query reads."""
     return sum(map(len, found)) if found else len(latest)
 
 
-def _keys(found: _Found) -> Iterable[str] | None:
+def _keys(found: _EntrySets) -> Iterable[str] | None:
     """Return the keys of the condition that the fewest records satisfy; None: all, or too many."""
     fewest = min(found, key=len, default=None)
     if fewest is None or len(fewest) > MAX_COPIED_KEYS:
@@ -107,7 +107,7 @@ def _keys(found: _Found) -> Iterable[str] | None:
     return map(itemgetter(1), fewest)
 
 
-def _candidates(found: _Found, latest: LatestRecords) -> Iterable[tuple[str, StoredRecord]]:
+def _candidates(found: _EntrySets, latest: LatestRecords) -> Iterable[tuple[str, StoredRecord]]:
     """Return the records that satisfy all conditions on indexed fields."""
     if not found:
         return latest.items()

@@ -89,7 +89,7 @@ class _References:
 
 
 def _at(node: object, pointer: str) -> object:
-    """Return the value at a JSON pointer in a document; None: nothing."""
+    """Return the value at a JSON pointer in a document; None: no value."""
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(node, dict):

@@ -1,12 +1,10 @@
 """The replication of one site: creates, starts and stops the parts of replication."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError
-from mistbow.runtime.tasks import cancel_and_wait
+from mistbow.runtime.tasks import BackgroundTasks
 from storage_agent.http.points import GetBody
 from storage_agent.http.streams import RetentionLeaseBody
 from storage_agent.membership.fabric_membership import FabricMembership
@@ -73,7 +71,8 @@ class Replication:
         min_age_ms = settings.move_after_s * 1000
         self._offloader = Offloader(membership, self.copies, self.offloaded, min_age_ms, clock)
         self._every_s = every_ms / 1000
-        self._tasks: list[asyncio.Task[None]] = []
+        self.tasks = BackgroundTasks()
+        self._is_open = False
 
     def open(
         self, streams: Streams, catalogue: Catalogue, limit: Callable[[], StorageLimit]
@@ -88,18 +87,19 @@ class Replication:
         self.copies.open(streams)
         self.copy_reader.open(streams, catalogue)
         self.follower.open(streams)
-        self._spawn(self.follower.run())
-        self._spawn(self.policy_driver.run(streams, limit))
-        self._spawn(self._offloader.run(streams, self._every_s))
+        self.tasks.spawn("replicas of other sites", self.follower.run())
+        self.tasks.spawn("replication policy", self.policy_driver.run(streams, limit))
+        self.tasks.spawn("offloads", self._offloader.run(streams, self._every_s))
+        self._is_open = True
 
     @property
     def is_open(self) -> bool:
         """Whether ``open`` has started the tasks of replication."""
-        return bool(self._tasks)
+        return self._is_open
 
     async def close(self) -> None:
         """Stop the follower, the policy driver and the offloader."""
-        await cancel_and_wait(self._tasks)
+        await self.tasks.close()
 
     def check_unused(self, site: str) -> None:
         """Raise ``ConflictError`` if replicas or copies still need the site ``site``.
@@ -151,6 +151,3 @@ class Replication:
     def failover(self, body: GetBody) -> SiteFailover:
         """Return the object that answers a /get or a /query from replicas of unreachable sites."""
         return ReadFailover(self.failover_reader, body)
-
-    def _spawn(self, task: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(asyncio.create_task(task))

@@ -68,7 +68,6 @@ class Spool:
             self.problem = error.text
             raise
         self.problem = None
-        self._count()
         self._opened_once = True
 
     async def status(self, key: RequestKey) -> Status | None:
@@ -93,11 +92,10 @@ class Spool:
                 f"the limit is {self._max_bytes} bytes",
                 hint="Try again when Ignite is back, or raise MISTBOW_SPOOL_MB.",
             )
-        # Not counted in the file yet, which may be measured in between.
+        # The file counts the body when it is stored; for a moment, the body is counted twice.
         self._reserved += size
         try:
-            if await self._work(self._file.insert, key, body, points):
-                self._count(1, size)
+            await self._work(self._file.insert, key, body, points)
         finally:
             self._reserved -= size
 
@@ -107,19 +105,15 @@ class Spool:
         The oldest body is returned even if it is larger than ``max_bytes``. Damaged bodies are set
         aside.
         """
-        found = await self._work(self._file.select, count, max_bytes)
-        self._count()
-        return found
+        return await self._work(self._file.select, count, max_bytes)
 
     async def remove(self, done: Sequence[SpooledBody]) -> None:
         """Remove bodies that are stored in Ignite, but retain the bodies' keys for ten minutes."""
         await self._work(self._file.delete, [each.id for each in done])
-        self._count(-len(done), -sum(len(each.body) for each in done))
 
     async def set_aside(self, body: SpooledBody, error: str) -> None:
         """Move a body that cannot be decoded or stored from the spool into a file of its own."""
         await self._work(self._file.set_aside, body, error)
-        self._count()
 
     async def remove_stored(self, is_stored: Callable[[RequestKey], bool]) -> None:
         """Remove the bodies whose points Ignite already has.
@@ -129,9 +123,8 @@ class Spool:
         after = 0
         while some := await self._work(self._file.keys_after, after):
             after = some[-1][0]
-            done = [(each, size) for each, key, size in some if is_stored(key)]
-            await self._work(self._file.delete, [each for each, _ in done])
-            self._count(-len(done), -sum(size for _, size in done))
+            done = [each for each, key in some if is_stored(key)]
+            await self._work(self._file.delete, done)
 
     async def forget_bodies(self) -> None:
         """Forget the keys of stored bodies that were derived from the bodies.
@@ -175,9 +168,6 @@ class Spool:
             raise UnavailableError(
                 f"the spool {self._file.path} cannot be read or written: {error}", hint=hint
             ) from error
-
-    def _count(self, bodies: int = 0, size: int = 0) -> None:
-        self._file.bodies += bodies
-        self._file.bytes += size
-        metrics.SPOOLED_BODIES.set(self._file.bodies)
-        metrics.SPOOLED_BYTES.set(self._file.bytes)
+        finally:
+            metrics.SPOOLED_BODIES.set(self._file.bodies)
+            metrics.SPOOLED_BYTES.set(self._file.bytes)

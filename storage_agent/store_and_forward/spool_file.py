@@ -74,7 +74,7 @@ class SpoolFile:
     """A SQLite file in WAL mode with full synchronisation, which a single thread accesses.
 
     ``bodies`` and ``bytes``: the number and the size of the waiting bodies. ``stored_keys``: the
-    number of remembered keys of stored bodies.
+    number of remembered keys of stored bodies. Other threads may read these, but do not set them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -123,17 +123,19 @@ class SpoolFile:
             self._connection.close()
             self._connection = None
 
-    def insert(self, key: RequestKey, body: bytes, points: int) -> bool:
-        """Store a body; return whether its key is new.
+    def insert(self, key: RequestKey, body: bytes, points: int) -> None:
+        """Store a body, unless its key is known.
 
         Raises ``ReusedKeyError`` if the key belongs to another body.
         """
         if self.find(key):
-            return False
+            return
         row = (None, key.text, points, body, None, key.digest or None)
         # The commit waits for the disk, so the id is that of a durable body.
-        self._acknowledged.write(_insert(self.open(), row))
-        return True
+        id = _insert(self.open(), row)
+        self.bodies += 1
+        self.bytes += len(body)
+        self._acknowledged.write(id)
 
     def find(self, key: RequestKey) -> Status | None:
         """Return the status of the body that has a key; None: the key is unknown.
@@ -184,23 +186,26 @@ class SpoolFile:
         self._set_aside((body.id, body.key.text, body.points, body.body), error)
         self._measure()
 
-    def keys_after(self, after: int) -> list[tuple[int, RequestKey, int]]:
-        """Return (id, key, size) of the next bodies after the id ``after``."""
-        query = "select id, key, digest, length(body) from bodies where id > ? order by id limit ?"
+    def keys_after(self, after: int) -> list[tuple[int, RequestKey]]:
+        """Return (id, key) of the next bodies after the id ``after``."""
+        query = "select id, key, digest from bodies where id > ? order by id limit ?"
         rows = self.open().execute(query, (after, _KEY_BATCH))
-        return [(id, RequestKey(key, digest or 0), size) for id, key, digest, size in rows]
+        return [(id, RequestKey(key, digest or 0)) for id, key, digest in rows]
 
     def delete(self, ids: Sequence[int]) -> None:
         """Remove bodies that are stored in Ignite, and record their keys."""
         now = time.monotonic()
         with self.open() as file:
             file.execute("begin")
+            sizes = [size for each in ids for size in _size(file, each)]
             file.executemany(
                 "insert or replace into stored select key, ?, digest from bodies where id = ?",
                 [(now, each) for each in ids],
             )
             file.executemany("delete from bodies where id = ?", [(each,) for each in ids])
-        self.stored_keys += len(ids)
+        self.bodies -= len(sizes)
+        self.bytes -= sum(sizes)
+        self.stored_keys += len(sizes)
 
     def forget_bodies(self) -> None:
         """Forget the keys of stored bodies that were derived from the bodies."""
@@ -316,7 +321,7 @@ class SpoolFile:
     def _set_aside(self, row: Sequence[Any], error: str) -> None:
         file = self._beside(f".damaged-{time.time_ns()}.json")
         content = row[3] if isinstance(row[3], bytes) else str(row[3]).encode(errors="replace")
-        # Durable before the deletion is: a power cut must not lose both.
+        # The file is durable before the deletion: a power cut must not lose both copies.
         write_file(file, content)
         log.error("spool_damaged", moved_to=file.name, error=error, lost_points=row[2])
         self.open().execute("delete from bodies where id = ?", (row[0],))
@@ -397,6 +402,11 @@ def _insert(file: sqlite3.Connection, row: Sequence[Any]) -> int:
     query = f"insert or ignore into bodies ({_COLUMNS}) values (?, ?, ?, ?, ?, ?)"  # noqa: S608
     inserted = file.execute(query, (id, key, points, body, _checksum(key, points, body), digest))
     return inserted.lastrowid or 0
+
+
+def _size(file: sqlite3.Connection, id: int) -> list[int]:
+    """Return the size of the body with an id; empty: there is no such body."""
+    return [size for (size,) in file.execute("select length(body) from bodies where id = ?", (id,))]
 
 
 def _first_page() -> bytes:

@@ -136,20 +136,25 @@ class StoreAndForward:
         """Store the oldest spooled bodies in Ignite, in the order of their arrival.
 
         Returns the seconds until the periodic task calls ``drain`` again: 0 after bodies were
-        stored or removed; None, for the usual interval, if no bodies wait or Ignite is unavailable.
-        If ``drain`` raises an error, the bodies stay in the spool.
+        stored, removed or set aside; None, for the usual interval, if no body was found or Ignite
+        is unavailable. If ``drain`` raises an error, the bodies stay in the spool.
         """
         await self._spool.open()
         await self._spool.damaged()
         writer = self._point_writer()
         if writer is None or not self._spool.bodies:
             return None
-        if self._reconciled:
-            await self._store(writer, await self._spool.next(_BATCH_BODIES, _BATCH_BYTES))
-        else:
+        if not self._reconciled:
             # Bodies spooled before the keys of an earlier start were recovered.
             await self._spool.remove_stored(self._is_stored_body)
             self._reconciled = True
+            return 0
+        before = self._spool.bodies
+        bodies = await self._spool.next(_BATCH_BODIES, _BATCH_BYTES)
+        if not bodies:
+            # Damaged bodies were set aside, and intact ones may follow them.
+            return 0 if self._spool.bodies < before else None
+        await self._store(writer, bodies)
         return 0
 
     @property

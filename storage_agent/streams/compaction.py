@@ -73,8 +73,12 @@ def next_compaction(index: Index, levels: Sequence[int], limit: int) -> Compacti
 
 
 def _segments_to_merge(index: Index, begin: int, limit: int) -> Compaction | None:
+    end = len(index) - 1
+    rows, size = index.totals(begin, end)
+    if end - begin < SEGMENTS_PER_RUN and rows < ROWS_PER_RUN and size <= MAX_BYTES:
+        return None  # the usual case: this runs for each stream each second
     rows = size = 0
-    for number in range(begin, len(index) - 1):
+    for number in range(begin, end):
         entry = index[number]
         if entry.next > limit:
             return None
@@ -93,13 +97,13 @@ def _runs_to_merge(index: Index, levels: Sequence[int]) -> Compaction | None:
         begin = end - 1
         while begin and levels[begin - 1] == level:
             begin -= 1
-        if end - begin >= FAN_IN and (span := _fitting(index, begin, end)) is not None:
+        if end - begin >= FAN_IN and (span := _first_fitting_runs(index, begin, end)) is not None:
             return Compaction(span, level + 1)
         end = begin
     return None
 
 
-def _fitting(index: Index, begin: int, end: int) -> range | None:
+def _first_fitting_runs(index: Index, begin: int, end: int) -> range | None:
     """Return the range of the first two or more adjacent runs that fit into one run.
 
     Considers only the runs from ``begin`` to ``end`` (exclusive). Returns None if no adjacent runs

@@ -44,8 +44,8 @@ class FuturePoints:
     def refresh(self, first: int, pending: pa.RecordBatch) -> None:
         """Set the exact time range of the segment at ``first``, computed from its pending points.
 
-        ``pending``: the visible points of the segment that are not released. Expired and deleted
-        points must not be in it: they are never released, so the segment would stay due forever.
+        ``pending``: the visible points of the segment that are not released. With expired or
+        deleted points, which are never released, the segment would stay due forever.
         """
         self._pending.pop(first, None)
         self._add(first, *time_range(pending))

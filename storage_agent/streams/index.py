@@ -109,6 +109,12 @@ class Index:
             return self._begin
         return self._columns["first"][-1] + self._columns["count"][-1]
 
+    def totals(self, begin: int, end: int) -> tuple[int, int]:
+        """Return the number of rows and the size (bytes) of the entries from ``begin`` to ``end``
+        (exclusive).
+        """
+        return sum(self._columns["rows"][begin:end]), sum(self._columns["bytes"][begin:end])
+
     def append(self, entry: IndexEntry) -> None:
         """Add an entry at the end of the index; after an error, the index is unchanged."""
         # This raises for integers beyond 64 bits, before any column has grown.

@@ -106,7 +106,7 @@ class Maintenance:
         self._evictable = evictable
         self._unreplicated = unreplicated
         self._owed = owed
-        # One run at a time: it relies on nothing else changing the runs.
+        # One maintenance at a time: nothing else may change the runs meanwhile.
         self._turn = asyncio.Lock()
         self._doubtful: set[str] = set()
 

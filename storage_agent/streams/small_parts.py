@@ -50,7 +50,7 @@ class OpenSubscriptions:
 
     @property
     def are_many(self) -> bool:
-        """Whether each subscription must retain little, because many are open."""
+        """Whether so many subscriptions are open that each must retain few rows."""
         return self._open > _FEW
 
     @property

@@ -18,7 +18,7 @@ async def remove_data(log: StreamLog) -> None:
     while (segment := await log.store.get(log.key, position)) is not None:
         tail.append(position)
         position = segment.next
-    # The last first: what an interruption leaves can always be found again from the manifest.
+    # The last segment first: after an interruption, the manifest leads to the remaining ones.
     await log.store.remove_segments(log.key, tail[::-1])
     merged = {name for each in manifest.garbage for name in each.merged}
     for name in merged | {run.id for run in manifest.runs}:

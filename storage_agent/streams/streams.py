@@ -66,6 +66,10 @@ def permanent(_: str) -> StreamPolicy:
     return Permanent()
 
 
+def never_refused(_: str) -> None:
+    """Permit reads and writes of a stream, whatever the stream's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """A stream: its log, which reads rows, and its writer, which appends and deletes rows."""
@@ -127,10 +131,15 @@ class Streams:
     """
 
     def __init__(
-        self, ignite: IgniteClient, clock: Clock, lateness_ms: int, policy_of: PolicyOf = permanent
+        self,
+        ignite: IgniteClient,
+        clock: Clock,
+        lateness_ms: int,
+        policy_of: PolicyOf = permanent,
+        check: Callable[[str], None] = never_refused,
     ) -> None:
         self._epoch = 0
-        self.check: Callable[[str], None] = lambda _: None
+        self._check = check
         self._ignite = ignite
         self._clock = clock
         self._lateness_ms = lateness_ms
@@ -162,7 +171,8 @@ class Streams:
         there = {name for name, record in records.items() if not record.deleted}
         for name in {RAW, *there} - set(self._open):
             try:
-                await self.get(name)
+                # A refused stream is recovered too, so that its loss is determined again.
+                await self._open_stream(name)
             except MistbowError:
                 raise
             except Exception as error:
@@ -185,6 +195,10 @@ class Streams:
         """Close the writers of all open streams."""
         for stream in self._open.values():
             await stream.writer.close()
+
+    def check(self, name: str) -> None:
+        """Raise an error if reads and writes of a stream are refused."""
+        self._check(name)
 
     def all(self) -> list[Stream]:
         """Return the open streams, sorted by name."""

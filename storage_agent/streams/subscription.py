@@ -222,7 +222,7 @@ def _is_too_large(rows: pa.RecordBatch) -> bool:
 def _first_chunk(
     rows: pa.RecordBatch, positions: Int64s, table: SegmentTable, limit: int
 ) -> pa.RecordBatch:
-    """Return the first rows of a run, up to the end of a segment: those of the next chunk.
+    """Return the first rows of a run, up to the end of a segment, for the next chunk.
 
     ``table``: the segments of the run. ``limit``: the maximum number of rows of several segments.
     """
@@ -242,7 +242,7 @@ def _first_chunk(
 
 
 def _rows_of_chunk(rows: pa.RecordBatch) -> int:
-    """Return the number of such rows that take as many bytes as a chunk may have."""
+    """Return how many rows of this size a chunk may have."""
     return int(rows.num_rows * MAX_CHUNK_BYTES // max(1, rows.nbytes))
 
 

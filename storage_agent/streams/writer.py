@@ -275,7 +275,7 @@ class Writer:
         awaited = self._log.activity.is_watched or bool(self._log.future_points)
         timed = awaited and self._timed_epoch is not None
         self._log.activity.work.clear()
-        # Not wait_for: that of Python 3.11 may lose the cancellation that ends this task.
+        # Not wait_for: in Python 3.11, it may lose the cancellation that ends this task.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(TICK_S if timed else None):
                 await self._log.activity.work.wait()

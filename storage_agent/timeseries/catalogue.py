@@ -6,7 +6,7 @@ a restart, the agent reads the checkpoint and applies the later segments.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
@@ -38,8 +38,8 @@ class _SharedSelection:
     """The last selection of all series, which concurrent reads share while it is in use.
 
     A copy of the index takes tens of milliseconds for a million series, and blocks the event loop.
-    ``changes``: the number of the index's changes before. ``expired_before``: the latest values
-    that arrived before this time (ms) are left out.
+    ``changes``: the number of changes of the index before the selection. ``expired_before``: the
+    latest values that arrived before this time (ms) are left out.
     """
 
     selection: ref[SeriesSelection]
@@ -47,7 +47,7 @@ class _SharedSelection:
     expired_before: int
 
     def of(self, changes: int, expired_before: int) -> SeriesSelection | None:
-        """Return the selection, without latest values that have expired since; None: it changed."""
+        """Return the selection without expired latest values; None: the index has changed."""
         selection = self.selection()
         if selection is None or changes != self.changes or expired_before < self.expired_before:
             return None
@@ -57,10 +57,19 @@ class _SharedSelection:
         return replace(selection, has_latest=current)
 
 
-class Catalogue:
-    """The series that this agent stores, keyed by (metric, entity)."""
+def never_expired() -> int:
+    """Return the time (ms) before which values have expired: none has."""
+    return EARLIEST
 
-    def __init__(self) -> None:
+
+class Catalogue:
+    """The series that this agent stores, keyed by (metric, entity).
+
+    ``expired_before``: returns the time (ms) before which values that arrived have expired.
+    """
+
+    def __init__(self, expired_before: Callable[[], int] = never_expired) -> None:
+        self._expired_before = expired_before
         self._index = SeriesIndex()
         self._store = CatalogueStore(self._index)
         self._applied = 0
@@ -69,7 +78,6 @@ class Catalogue:
         # The descriptions of the series that were removed since the application of a segment began;
         # None: no segment is being applied.
         self._removed: dict[Series, bytes] | None = None
-        self.expired_before: Callable[[], int] = lambda: EARLIEST
 
     def __len__(self) -> int:
         return len(self._index)
@@ -104,7 +112,7 @@ class Catalogue:
     def latest(self, series: Series) -> LatestValue | None:
         """Return the latest value of a series; None: there is no value, or the value expired."""
         latest = self.stored_latest(series)
-        return None if latest is None or latest.created < self.expired_before() else latest
+        return None if latest is None or latest.created < self._expired_before() else latest
 
     def stored_latest(self, series: Series) -> LatestValue | None:
         """Return the latest value of a series, even an expired value; None: there is no value."""
@@ -129,12 +137,12 @@ class Catalogue:
         The latest value of a series to recheck has expired, but other points have not: they have
         earlier timestamps and arrived later. The caller must set another latest value.
         """
-        index, before = self._index, self.expired_before()
+        index, before = self._index, self._expired_before()
         part = slice(index.size)
         expired = (index.version.array[part] > 0) & (index.created.array[part] < before)
         removed, left = [], []
         async for number in Slices().over(np.flatnonzero(expired).tolist()):
-            # Meanwhile the series may have got a point, and its number may be another series'.
+            # The series may have received a point, or its number may belong to another series now.
             if not index.version.view[number] or index.created.view[number] >= before:
                 continue
             series = index.series(number)
@@ -159,16 +167,6 @@ class Catalogue:
             self._index.set_latest(number, latest.ts, latest.value, latest.created, latest.seen)
             self._store.mark(number)
 
-    def all(self) -> Iterator[tuple[Series, Metadata]]:
-        """Yield every series with its metadata."""
-        yield from self.select().items()
-
-    def find(
-        self, metrics: Collection[str], entities: Collection[str]
-    ) -> Iterator[tuple[Series, Metadata]]:
-        """Yield the series with the given metrics and entities; an empty collection matches all."""
-        yield from self.select(metrics, entities).items()
-
     def select(
         self, metrics: Collection[str] = (), entities: Collection[str] = ()
     ) -> SeriesSelection:
@@ -176,7 +174,7 @@ class Catalogue:
 
         Expired latest values are left out.
         """
-        index, before = self._index, self.expired_before()
+        index, before = self._index, self._expired_before()
         if metrics or entities:
             return index.select(index.find(metrics, entities), before)
         last = self._shared

@@ -219,8 +219,8 @@ class History:
         later points replaced. Raises ``TooLargeError`` for more than ``max_points`` points.
         """
 
-        def read(first: int, last: int, wanted: Sequence[str]) -> AsyncIterator[pa.RecordBatch]:
-            return self._read_all(series, first, last, wanted, missing)
+        def read(first: int, last: int, names: Sequence[str]) -> AsyncIterator[pa.RecordBatch]:
+            return self._read_all(series, first, last, names, missing)
 
         rows = 0
         is_whole = with_replaced or not self._replaces
@@ -391,7 +391,7 @@ async def latest_points(
 
 
 def _add_latest(found: dict[Series, tuple[int, float]], rows: pa.RecordBatch) -> None:
-    """Add the points in ``rows`` to ``found``, but for points that are earlier than those there."""
+    """Add each point in ``rows`` to ``found``, unless ``found`` has a later one."""
     columns = (as_list(rows[name]) for name in COLUMNS)
     for metric, entity, ts, value in zip(*columns, strict=True):
         before = found.get((metric, entity))

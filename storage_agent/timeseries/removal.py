@@ -250,7 +250,7 @@ async def _latest(
 def _add_latest(
     found: dict[Series, LatestValue], values: Iterable[tuple[Series, LatestValue]]
 ) -> None:
-    """Add ``values`` to ``found``, but for values that are earlier than those found before."""
+    """Add each value to ``found``, unless ``found`` has one of the same or a later time."""
     for each, latest in values:
         if is_stale(latest.value):
             continue

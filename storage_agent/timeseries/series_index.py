@@ -267,9 +267,9 @@ def _is_one_of(column: Int32s, terms: Collection[int]) -> npt.NDArray[np.bool_]:
         [term] = terms
         single: npt.NDArray[np.bool_] = column == term
         return single
-    wanted = np.zeros(max(int(column.max(initial=0)), *terms) + 1, np.bool_)
-    wanted[list(terms)] = True
-    return wanted[column]
+    is_term = np.zeros(max(int(column.max(initial=0)), *terms) + 1, np.bool_)
+    is_term[list(terms)] = True
+    return is_term[column]
 
 
 def _names(terms: Terms[N], column: Int32s) -> tuple[list[N | None], Int32s]:

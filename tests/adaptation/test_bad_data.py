@@ -42,7 +42,7 @@ def pumps(fog: AdaptiveFog) -> Iterator[Pumps]:
             fog.declare(name, node_cores_free=-1)
 
 
-def test_merge_leaves_the_node_whose_data_go_bad(
+def test_merge_leaves_the_node_whose_data_become_incomplete(
     fog: AdaptiveFog, pumps: Pumps, deploy: Deploy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The merge takes cores that checks need; so it runs where the data are better.

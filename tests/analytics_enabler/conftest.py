@@ -187,6 +187,13 @@ def live_enabler(live_enabler_url: str) -> Iterator[EnablerClient]:
 
 @pytest.fixture(scope="module")
 def shared_live_site(live_site: LiveSite) -> Iterator[SharedSite]:
+    """Yield the live site with an enabler for all tests of a module.
+
+    A test may start another enabler of the site, which fences this one.
+    """
     with running_enabler(live_site.agent_url, live_site.home) as enabler_url:
         yield SharedSite(live_site.agent_url, enabler_url)
+    # The last order of an enabler that has ended may have started a fragment after all. A fenced
+    # enabler does not stop it, only a new one does.
+    with running_enabler(live_site.agent_url, live_site.home) as enabler_url:
         live_site.clear(enabler_url)

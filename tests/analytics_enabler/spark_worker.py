@@ -30,7 +30,7 @@ from analytics_worker.spark.session import start_session, warm_up
 from analytics_worker.streaming_library import StreamingLibrary
 from ignite_server.ports import free_ports
 from mistbow.errors import MistbowError
-from mistbow.http.leaving import Leave
+from mistbow.http.graceful_shutdown import Leave
 from tests.support import conditions
 from tests.support.gate import Gate
 from tests.support.http_server import served

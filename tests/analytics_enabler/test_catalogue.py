@@ -36,7 +36,9 @@ def pane(metric: str, *entities: str) -> Pane:
 
 def test_estimates_visit_no_series_of_a_metric_however_many_there_are() -> None:
     entities = Unvisited(f"bus{number}" for number in range(1000))
-    index = SeriesIndex.over({("edge", "load"): entities, ("edge", "delay"): Unvisited(["bus1"])})
+    index = SeriesIndex.of_entities(
+        {("edge", "load"): entities, ("edge", "delay"): Unvisited(["bus1"])}
+    )
     fragment = Partial(
         id="f",
         source=StreamLocation("edge", "raw"),

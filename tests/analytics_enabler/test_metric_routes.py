@@ -1,4 +1,4 @@
-"""The route that searches metrics: what an answer without metrics lists."""
+"""The route that searches metrics: the attributes in an answer without metrics."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -54,6 +54,10 @@ def bad_points(agent: AgentClient) -> Iterator[None]:
         thread.join()
 
 
+def is_near(figure: float | None, right: float) -> bool:
+    return figure is not None and abs(figure - right) < 0.1
+
+
 # At a site with the points of other tests, the quality is not always known within minutes.
 @pytest.mark.soak
 @pytest.mark.timeout(420)
@@ -65,9 +69,9 @@ def test_worker_checks_points_and_schedulers_see_their_quality(
         live_enabler.submit(QUERY, name="checked")
 
         def source() -> FogSource | None:
-            # The figures of the first periods, in which the checks begin, may be higher.
+            # The figures of a few periods may differ: points arrive late on a busy machine.
             for each in live_enabler.fog().sources:
-                if (each.completeness or 1) < 0.85 and (each.accuracy or 1) < 0.75:
+                if is_near(each.completeness, 0.75) and is_near(each.accuracy, 2 / 3):
                     return each
             return None
 
@@ -80,10 +84,6 @@ def test_worker_checks_points_and_schedulers_see_their_quality(
         [fragment] = live_enabler.explain(QUERY).groups[0].fragments
         metrics = httpx.get(f"{live_enabler_url}/metrics").text
     sender.close()
-    assert found.completeness is not None
-    assert found.accuracy is not None
-    assert abs(found.completeness - 0.75) < 0.1
-    assert abs(found.accuracy - 2 / 3) < 0.1
     assert (status.checked, fragment.checked) == (1.0, 1.0)
     assert status.points_checked > 0
     assert status.check_cpu_s > 0

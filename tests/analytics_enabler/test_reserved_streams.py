@@ -32,7 +32,7 @@ async def create_stream(ignite_port: int, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "report"), [("deployments", "/readyz"), ("placements", "/api/insights")]
 )
-def test_enabler_names_a_foreign_stream_and_goes_on_once_it_is_deleted(
+def test_enabler_names_a_foreign_stream_and_continues_once_it_is_deleted(
     agent_settings: AgentSettings, tmp_path: Path, name: str, report: str
 ) -> None:
     asyncio.run(create_stream(agent_settings.ignite_port, name))

@@ -107,12 +107,12 @@ def test_monitoring_agent_applies_sampling_requests_after_restarts(
 
     with monitored(agent_url), start_enabler() as url:
         enabler = EnablerClient(url)
-        eventually(lambda: latest() == [None] * 3, what="all is sent")
+        eventually(lambda: latest() == [None] * 3, what="all values are sent")
         assert noted() == {}
         steady = enabler.submit(STEADY).deployment_id
         eventually(rests, what="few values are sent")
         plain = enabler.submit(PLAIN).deployment_id
-        eventually(lambda: latest().count(0) > 1, what="all is sent, what is not needed marked")
+        eventually(lambda: latest().count(0) > 1, what="extra values are marked")
         assert noted() == {"n1": {METRIC: {"confidence": 0.9, "longest_ms": 1000, "whole": True}}}
         enabler.delete(plain)
         eventually(rests)
@@ -120,7 +120,7 @@ def test_monitoring_agent_applies_sampling_requests_after_restarts(
     assert noted() == {"n1": {METRIC: {"confidence": 0.9, "longest_ms": 1000, "whole": False}}}
 
     with monitored(agent_url):
-        eventually(rests, what="it goes by the note")
+        eventually(rests, what="few values are sent by the stored request")
         with start_enabler() as url:
             enabler = EnablerClient(url)
             enabler.delete(steady)

@@ -128,7 +128,7 @@ def results_equal_the_oracle(sites: EdgeAndCloud, group: str, since: int, until:
         assert not [row for row in rows if row["missing"] and row["ts"] <= until]
         return bool(found)
 
-    eventually(equal, timeout=90, what="all results are as the oracle's")
+    eventually(equal, timeout=90, what="all results equal the oracle's")
 
 
 @pytest.mark.soak

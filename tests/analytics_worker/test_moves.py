@@ -178,7 +178,7 @@ def test_moved_fragment_with_accumulators_equals_the_oracle(
             assert found == pytest.approx(right, rel=1e-9)
             return bool(found)
 
-        eventually(equal, timeout=90, what="all results are as the oracle's")
+        eventually(equal, timeout=90, what="all results equal the oracle's")
     print("the longest pauses:", meter.pauses()[:5])
 
 

@@ -1,4 +1,4 @@
-"""The report of a storm: injected faults, recovery times, and what was compared."""
+"""The report of a storm: injected faults, recovery times, and the compared results."""
 
 import os
 from collections import Counter

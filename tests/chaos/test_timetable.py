@@ -81,7 +81,9 @@ def test_lasting_faults_share_no_site_and_are_few(
 
 
 @given(_SEEDS, _SECONDS, _KINDS)
-def test_no_fault_is_near_one_that_is_alone(seed: int, seconds: float, kinds: list[Kind]) -> None:
+def test_no_other_fault_is_near_a_fault_that_is_alone(
+    seed: int, seconds: float, kinds: list[Kind]
+) -> None:
     alone = {kind.name for kind in kinds if kind.alone}
     steps = timetable(seed, seconds, kinds)
     for number, step in enumerate(steps):

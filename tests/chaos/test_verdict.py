@@ -1,4 +1,4 @@
-"""The comparison of results with the oracle: what is wrong, and what is only uncorrected."""
+"""The comparison of results with the oracle: wrong results, and only uncorrected results."""
 
 import json
 

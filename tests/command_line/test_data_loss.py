@@ -1,4 +1,4 @@
-"""``mistbow storage repair`` and ``accept-loss``: what the commands send and take."""
+"""``mistbow storage repair`` and ``accept-loss``: the requests and arguments of the commands."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``mistbow fabric status``: the problems that it finds, with what to do."""
+"""``mistbow fabric status``: the problems that it finds, with their remedies."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -11,7 +11,7 @@ from suite.settings import StorageSettings
 runner = CliRunner(env={"COLUMNS": "200", "TERM": "dumb"})
 
 
-def test_without_a_command_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_without_a_command_runs_the_services(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[StorageSettings] = []
     monkeypatch.setattr("suite.storage.run", seen.append)
     assert runner.invoke(app, ["storage", "--agent-port", "1234"]).exit_code == 0
@@ -21,7 +21,7 @@ def test_without_a_command_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "--durability" in help_text
 
 
-def test_an_agent_that_is_away() -> None:
+def test_inspection_reports_an_agent_that_does_not_answer() -> None:
     [port] = free_ports(1)
     result = runner.invoke(app, ["storage", "inspect", "--url", f"http://127.0.0.1:{port}"])
     assert result.exit_code == 1

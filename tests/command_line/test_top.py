@@ -1,4 +1,4 @@
-"""``mistbow top``: the tables of a glance, and what is wrong."""
+"""``mistbow top``: the tables of a glance, and the problems."""
 
 import re
 from typing import Any
@@ -109,7 +109,7 @@ def test_insight_without_ticks_has_no_interval(trigger: dict[str, Any], every: s
     assert [each.strip() for each in row.split("│")][5] == every
 
 
-def test_problem_is_shown_with_its_age_and_what_to_do() -> None:
+def test_problem_is_shown_with_its_age_and_its_remedy() -> None:
     well = health(problem("the site edge does not answer", "Start it.", NOW - 5000))
     text = shown(glance(deployment(), fog(), well))
     assert "the site edge does not answer (for 5 s)" in text

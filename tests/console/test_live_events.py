@@ -1,4 +1,4 @@
-"""The stream of live events of a page: its events are those of what the page shows, and no others.
+"""The stream of live events of a page: its events are only the events of the shown data.
 
 A stream that is lost is replaced by requests, until another stream is open.
 """

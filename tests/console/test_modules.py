@@ -245,7 +245,7 @@ def test_value_of_an_attribute_is_searched_as_it_is(page: Page, value: str) -> N
     assert found == {"search": "delay", "label": f"my town={value}"}
 
 
-def test_window_that_is_not_full_has_words(page: Page) -> None:
+def test_incomplete_window_is_described(page: Page) -> None:
     begins, points, ends = (1_000_000 * 60_000 + each for each in (0, 372_000, 600_000))
     window = {"metric": "delay", "begins_at": begins, "points_from": points, "ends_at": ends}
     shown = call(page, "pages/results.js", "return m.coverageOf(a[0])", window)

@@ -1,4 +1,4 @@
-"""The vendored bundles are those of the manifest, and their licences are with them."""
+"""The vendored bundles equal the manifest, and have their licences."""
 
 import hashlib
 import json

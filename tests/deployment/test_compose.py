@@ -19,6 +19,7 @@ from deploy.replicas import (
     requested_replicas,
 )
 from fog_emulation import model
+from fog_emulation.docker_backend import PIDS_LIMIT
 from fog_emulation.fog_trust import FOLDER, FogTrust, NodeTrust, node_trust, trust_folder
 from fog_emulation.units import memory_bytes
 from mistbow.errors import ConflictError, InvalidRequestError, MistbowError
@@ -26,6 +27,7 @@ from mistbow.telemetry import MAX_LOG_BYTES
 from storage_agent.settings import AgentSettings
 from tests.deployment.monitoring_files import documented, sites_of
 from tests.fog_emulation.cities import FILES
+from tests.support.programs import lack
 
 FILE = image.ROOT / "docker-compose.yml"
 WRITTEN: dict[str, Any] = yaml.safe_load(FILE.read_text())
@@ -64,11 +66,12 @@ def test_hints_of_make_up_export_the_addresses_that_the_commands_of_the_operator
     tls: bool, scheme: str
 ) -> None:
     agents = {"edge-1": f"{scheme}://127.0.0.1:8330", "storage-cloud-1": f"{scheme}://127.0.0.1:8"}
-    lines = compose.where_to_look("a-deployment", agents, tls).splitlines()
+    url = f"{scheme}://127.0.0.1:8001"
+    lines = compose.where_to_look("a-deployment", url, agents, tls).splitlines()
     [export] = (line.split() for line in lines if line.startswith("  export "))
     values = dict(each.split("=") for each in export[1:])
     assert values["MISTBOW_AGENT_URL"] == agents["storage-cloud-1"]
-    assert values["MISTBOW_ENABLER_URL"] == f"{scheme}://127.0.0.1:{compose.PORT}"
+    assert values["MISTBOW_ENABLER_URL"] == url
     assert values["MISTBOW_TOKEN_FILE"].endswith("tokens/cloud-admin.token")
     assert ("MISTBOW_TLS_CA" in values) is tls
     assert "  .venv/bin/mistbow fabric status" in lines
@@ -76,7 +79,7 @@ def test_hints_of_make_up_export_the_addresses_that_the_commands_of_the_operator
 
 def test_hints_of_make_up_send_the_point_to_the_first_edge_that_exists() -> None:
     agents = {"edge-10": "http://h:3", "edge-2": "http://h:2", "storage-cloud-1": "http://h:1"}
-    hints = compose.where_to_look("a-deployment", agents, tls=False)
+    hints = compose.where_to_look("a-deployment", "http://h:8", agents, tls=False)
     assert "Send a point to edge-2," in hints
     assert "tokens/edge-2-sender.token" in hints
     assert " http://h:2/put " in hints
@@ -86,7 +89,8 @@ def test_hints_of_make_up_send_the_point_to_the_first_edge_that_exists() -> None
 def test_each_node_with_services_has_a_monitoring_agent_and_a_name(file: Path) -> None:
     services = yaml.safe_load(file.read_text())["services"]
     nodes = {name: each for name, each in services.items() if each["command"][0] != "city"}
-    assert len(nodes) == len(services) - (file.stem != "factory")
+    # Only generators of points have no services.
+    assert services.keys() - nodes.keys() <= {"buses", "sensors"}, file.stem
     for name, node in nodes.items():
         assert node["command"][1] == "--services", name
         assert "monitor" in node["command"][2].split(","), name
@@ -105,7 +109,7 @@ def test_compose_publishes_enabler_and_agents_on_loopback() -> None:
         assert last - first + 1 >= AGENTS.get(name, 1)
         assert not taken & {*range(first, last + 1)}
         taken |= {*range(first, last + 1)}
-    assert compose.PORT in taken
+    assert 8000 in taken
 
 
 def test_fogify_describes_the_services_of_compose() -> None:
@@ -153,6 +157,8 @@ def test_buses_report_to_the_edges() -> None:
 def test_memory_and_processor_are_limited(name: str) -> None:
     assert memory_bytes(SERVICES[name]["mem_limit"].upper()) <= 2.5 * 2**30
     assert 0 < SERVICES[name]["cpus"] <= 1.5
+    # A stolen edge, which can run any program, starts no endless number of them.
+    assert SERVICES[name]["pids_limit"] == PIDS_LIMIT
 
 
 def test_total_memory_is_at_most_12_gib() -> None:
@@ -338,13 +344,19 @@ def test_find_tool_reports_missing_compose(monkeypatch: pytest.MonkeyPatch, tmp_
         compose.find_tool()
 
 
-def test_image_of_other_sources_is_built_again_on_its_former_base() -> None:
-    labels = {image.SOURCES: "of-yesterday", image.BASE_LABEL: "mistbow-base"}
-    assert compose.base_of_rebuild(labels, "of-yesterday", image.BASE) is None
-    assert compose.base_of_rebuild(labels, "of-today", image.BASE) == "mistbow-base"
-    assert compose.base_of_rebuild(labels, "of-today", "other-base") == "other-base"
-    # An image of a version without these labels.
-    assert compose.base_of_rebuild({}, "of-today", image.BASE) == image.BASE
+def test_port_and_image_are_those_of_compose_which_alone_reads_its_env_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bound = {"8000/tcp": [{"HostIp": "127.0.0.1", "HostPort": "8001"}]}
+    enabler = NamedContainer("mistbow-enabler-1", {"HostConfig": {"PortBindings": bound}})
+    assert compose.enabler_url(enabler, tls=True) == "https://127.0.0.1:8001"
+    monkeypatch.setattr(image, "CHOSEN", "")
+    monkeypatch.setattr(image, "NAME", "mistbow")
+    configs = [{"services": {"enabler": {"image": name}}} for name in ("mistbow", "other:1")]
+    assert list(map(compose.chosen_image, configs)) == [None, "other:1"]
+    # An image with the usual name that the operator has chosen is not built either.
+    monkeypatch.setattr(image, "CHOSEN", "mistbow")
+    assert compose.chosen_image(configs[0]) == "mistbow"
 
 
 def test_fog_of_another_clone_is_recognized_by_its_folder(tmp_path: Path) -> None:
@@ -399,13 +411,13 @@ def test_replicas_of_compose_file_are_those_that_config_reports() -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_config_of_compose_has_the_requested_replicas_and_buses_know_how_many_edges_exist(
+def test_config_of_compose_has_the_requested_replicas_and_buses_have_the_number_of_edges(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     try:
         tool = compose.find_tool()
     except MistbowError:
-        pytest.skip("compose is not installed")
+        lack("compose is not installed")
     monkeypatch.setenv("MISTBOW_EDGES", "2")
     found = compose.config(tool)
     assert requested_replicas(found) == {**dict.fromkeys(SERVICES, 1), **AGENTS, "edge": 2}

@@ -1,5 +1,6 @@
 """The health check of containers: it proves itself to a service, whose settings it shares."""
 
+import socket
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -13,13 +14,8 @@ from deploy import health
 from ignite_server.ports import free_ports
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.clock import utc_now
-from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
-from tests.support.http_server import served
-
-
-async def ready() -> list[str]:
-    return []
+from tests.support.http_server import plain_service, served
 
 
 @pytest.mark.parametrize("source", ["token", "file", "identity"])
@@ -35,7 +31,7 @@ def test_health_check_is_accepted_with_each_kind_of_credentials(
     else:
         file = fog_keys.issue("edge", "agent", "edge", utc_now() + timedelta(days=1))
         monkeypatch.setenv("MISTBOW_IDENTITY_FILE", str(file))
-    app = create_service("service", ServiceSettings(), readiness=ready)
+    app = plain_service(ServiceSettings())
     with served(app) as url:
         assert httpx.get(f"{url}/readyz").status_code == 401
         port = httpx.URL(url).port
@@ -69,6 +65,31 @@ def test_services_are_asked_at_the_same_time_and_each_problem_is_reported(
     assert [f"port {port}: " in text for port in ports] == [False, True, True]
     assert [f"agent of {port}" in text for port in ports] == [False, True, True]
     assert f"no answer at port {closed}" in text
+
+
+def test_check_ends_in_time_although_each_step_of_an_answer_is_fast(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MISTBOW_IDENTITY_FILE", raising=False)
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer_byte_by_byte() -> None:
+            connection, _ = server.accept()
+            with connection:
+                while not ended.wait(0.02):
+                    connection.send(b"H")
+
+        answering = threading.Thread(target=answer_byte_by_byte)
+        answering.start()
+        port = server.getsockname()[1]
+        try:
+            with pytest.raises(SystemExit) as refused:
+                health.main(port, patience_s=0.5)
+        finally:
+            ended.set()
+            answering.join()
+    assert refused.value.code == f"no answer at port {port} within 0.5 s"
 
 
 def test_unreadable_authorities_are_a_problem_of_each_service(

@@ -298,6 +298,16 @@ def test_selectors_select_the_pods_that_they_are_made_for(manifests: list[dict[s
         assert selected(each["spec"]["selector"]["matchLabels"]) == [each["metadata"]["name"]]
 
 
+def test_workers_of_a_site_are_spread_over_its_machines(manifests: list[dict[str, Any]]) -> None:
+    workers = [pod for pod in pods(manifests).values() if component(pod) == "worker"]
+    assert len(workers) == 2
+    for pod in workers:
+        [spread] = pod["spec"]["topologySpreadConstraints"]
+        assert spread["labelSelector"]["matchLabels"] == pod["metadata"]["labels"]
+        # A site with one machine runs all of its workers there.
+        assert spread["whenUnsatisfiable"] == "ScheduleAnyway"
+
+
 def test_network_policies_let_only_services_and_clients_in(manifests: list[dict[str, Any]]) -> None:
     policies = {
         each["metadata"]["name"]: each["spec"] for each in of_kind(manifests, "NetworkPolicy")

@@ -43,6 +43,17 @@ def test_image_of_a_role_has_the_role_before_the_tag() -> None:
         image.name_of_role("mistbow@sha256:00", "worker")
 
 
+def test_image_is_built_again_on_its_former_base_unless_another_one_is_requested() -> None:
+    former = {image.SOURCES: "of-yesterday", image.BASE_LABEL: "mistbow-base"}
+    # An image of a version without this label, or no image.
+    unknown: dict[str, str] = {}
+    assert image.base_of_build(None, [unknown, former]) == "mistbow-base"
+    assert image.base_of_build("other-base", [former]) == "other-base"
+    # The operator also changes the base to the usual one.
+    assert image.base_of_build(image.BASE, [former]) == image.BASE
+    assert image.base_of_build(None, [unknown]) == image.BASE
+
+
 def test_dockerignore_admits_only_image_folder() -> None:
     rules = (image.ROOT / ".dockerignore").read_text().splitlines()
     assert [rule for rule in rules if not rule.startswith("#")] == ["*", "!.mistbow/image"]

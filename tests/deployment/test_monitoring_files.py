@@ -4,6 +4,7 @@ import json
 import subprocess
 
 import pytest
+import yaml
 
 from tests.deployment.monitoring_files import DASHBOARD, RULE_TESTS, RULES, alerts, metrics_in
 from tests.support.programs import needs
@@ -28,6 +29,13 @@ def test_each_alert_states_severity_summary_and_action() -> None:
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert rule["annotations"].keys() == {"summary", "action"}
         assert metrics_in(rule["expr"]) or rule["expr"].startswith("up{")
+
+
+def test_each_alert_has_a_case_in_which_it_fires() -> None:
+    groups = yaml.safe_load(RULE_TESTS.read_text())["tests"]
+    cases = [case for group in groups for case in group["alert_rule_test"]]
+    firing = {case["alertname"] for case in cases if case["exp_alerts"]}
+    assert firing == {rule["alert"] for rule in alerts()}
 
 
 def test_dashboard_panels_have_distinct_ids_and_do_not_overlap() -> None:

@@ -16,7 +16,7 @@ from deploy import image
 from monitoring_agent.settings import MonitorSettings
 from storage_agent.settings import AgentSettings
 from suite.settings import StorageSettings
-from tests.support.programs import program
+from tests.support.programs import needs
 
 FOLDER = image.ROOT / "deploy" / "systemd"
 UNITS = sorted(FOLDER.glob("*.service"))
@@ -51,7 +51,7 @@ def known(*settings: type[BaseSettings]) -> set[str]:
     return {f"MISTBOW_{name.upper()}" for each in settings for name in each.model_fields}
 
 
-@pytest.mark.skipif(program("systemd-analyze") is None, reason="not installed: systemd-analyze")
+@needs("systemd-analyze")
 @pytest.mark.usefixtures("processes")
 def test_systemd_accepts_the_units_without_a_warning(tmp_path: Path) -> None:
     mistbow = Path(sys.executable).with_name("mistbow")

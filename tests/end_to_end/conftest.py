@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.support.chromium import playwright_chromium
+from tests.support.composed_fog import Container, Fog, Scan, healthy_members, scan_all
 from tests.support.conditions import eventually
 from tests.support.console_hostile import (
     HOSTILE,
@@ -124,3 +125,14 @@ def hostile(suite: Suite) -> Iterator[str]:
     )
     yield deployed
     suite.enabler.delete(deployed)
+
+
+@pytest.fixture(scope="module")
+def members(fog: Fog) -> dict[str, Container]:
+    """The containers of the fog that the module has started by compose: service -> container."""
+    return healthy_members(fog)
+
+
+@pytest.fixture(scope="module")
+def scans(members: dict[str, Container]) -> list[Scan]:
+    return scan_all(members)

@@ -1,4 +1,4 @@
-"""The software bills of materials of the images: each names what its image contains."""
+"""The software bills of materials of the images: each names the contents of its image."""
 
 import json
 

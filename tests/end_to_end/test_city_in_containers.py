@@ -1,20 +1,24 @@
-"""The city in containers on an emulated fog: correct results after crashes and cut links."""
+"""The city in containers on an emulated fog: correct results after crashes, cuts and drains."""
 
 import io
 import json
+import re
 import sys
 import uuid
 from collections.abc import Iterator
 
 import httpx
 import pytest
+from typer.testing import CliRunner, Result
 
 from analytics.client.worker import WorkerClient
+from command_line.app import app
 from deploy.image import name_of_role, while_none_is_built
 from fog_emulation.fog_trust import archive
 from fog_emulation.timetable import ShapeDirection, StartNode, StopNode
 from grammar import ast, parse
 from mistbow.clock import system_clock
+from mistbow.errors import MistbowError
 from mistbow.streams.results import current_results
 from tests.support.city import CITY, INSIGHTS, ROLES, running_city
 from tests.support.conditions import eventually
@@ -43,6 +47,7 @@ NAMES = {
     if isinstance(each, ast.InsightStatement)
 }
 GROUPS = ("all.fair", "all.latency")
+CLOUD_WORKER, DRAINED_EDGE = "worker-cloud", "edge-2"
 CLOUD_NODES = ("storage-cloud", "worker-cloud", "enabler")
 EDGE_PORTS = (8300, 8100, 8200)
 OWN_SECRETS = {
@@ -140,7 +145,61 @@ def test_images_contain_no_secrets(planted_image: str) -> None:
         assert present(secrets_in(TRUST.folder), history) == set(), name
 
 
-def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedFog) -> None:
+def node(city: EmulatedFog, *arguments: str) -> Result:
+    """Run ``mistbow node``; return its outcome."""
+    of_fog = ("--url", city.enabler_url(), "--token", city.token("cloud"))
+    return CliRunner().invoke(app, ["node", *arguments, *of_fog])
+
+
+def fragments_of_cloud(city: EmulatedFog) -> set[str]:
+    """Return the ids of the fragments that the worker of the cloud runs."""
+    url = city.url(f"{CLOUD_WORKER}-1", "lan-cloud", 8100)
+    worker = WorkerClient(url, token=city.token("cloud"))
+    try:
+        return {status.id for status in worker.list()}
+    finally:
+        worker.close()
+
+
+def merges(city: EmulatedFog) -> bool:
+    """Return whether the worker of the cloud runs all merges."""
+    try:
+        return fragments_of_cloud(city) >= {*GROUPS}
+    except MistbowError:
+        return False
+
+
+def sees_all_workers(city: EmulatedFog) -> bool:
+    """Return whether the enabler serves, and has heard of all workers."""
+    client = city.enabler()
+    try:
+        return {each.name for each in client.fog().nodes} == CITY.workers
+    except MistbowError:
+        return False
+    finally:
+        client.close()
+
+
+def check_drains(city: EmulatedFog) -> None:
+    """Drain an edge, whose fragments move to the cloud; the merges cannot leave the cloud.
+
+    The workers of edges may use their own site only.
+    """
+    drained = node(city, "drain", DRAINED_EDGE, "--wait", "120")
+    assert drained.exit_code == 0, drained.output
+    moved = {each for each in fragments_of_cloud(city) if each.endswith(f".{DRAINED_EDGE}")}
+    assert {each.removesuffix(f".{DRAINED_EDGE}").rpartition(".")[0] for each in moved} == {*GROUPS}
+
+    refused = node(city, "drain", CLOUD_WORKER, "--wait", "3")
+    assert refused.exit_code == 1
+    remaining = re.search(rf"fragments remain on {CLOUD_WORKER}: (.+)\.\n", refused.stderr)
+    assert remaining is not None, refused.stderr
+    assert {*remaining[1].split(", ")} >= {*GROUPS, *moved}
+    for each in (CLOUD_WORKER, DRAINED_EDGE):
+        assert node(city, "undrain", each).exit_code == 0
+
+
+def test_results_equal_the_oracle_s_through_deaths_cuts_and_drains(city: EmulatedFog) -> None:
     eventually(city.serves, timeout=120, what="the enabler serves")
     client = city.enabler()
     deployment = client.submit(INSIGHTS.read_text()).deployment_id
@@ -152,22 +211,25 @@ def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedFog) -
     )
     first = max(insight.first_tick for insight in client.show(deployment).insights)
     client.close()
-    # It is the one with the most room, so both schedulers merge there: the worker that will die.
-    doomed = WorkerClient(city.url("worker-cloud-1", "lan-cloud", 8100), token=city.token("cloud"))
-    assert {status.id for status in doomed.list()} >= set(GROUPS)
-    doomed.close()
+    # Edges may not use other sites, so both schedulers merge at the worker that will die.
+    assert fragments_of_cloud(city) >= set(GROUPS)
 
     done = city.run("worker-dies-link-cut")
     assert not [each for each in done if each.error]
     died = next(each.at for each in done if isinstance(each.effect, StopNode))
     assert {type(each.effect) for each in done} == {StopNode, StartNode, ShapeDirection}
+    eventually(city.serves, timeout=120, what="the restarted enabler serves")
+    # Until its lease ends, the fabric also lists the worker that died.
+    eventually(lambda: merges(city), timeout=120, what="the merges run again")
+    eventually(lambda: sees_all_workers(city), timeout=120, what="the enabler sees all workers")
+    check_drains(city)
     end = system_clock()
 
     text = INSIGHTS.read_text()
     eventually(
         lambda: city.check_results(deployment, text, first, end),
         timeout=300,
-        what="all results are as the oracle's",
+        what="all results equal the oracle's",
     )
 
     agent = city.agent("cloud")

@@ -7,7 +7,6 @@ The ports of the fog are scanned from the network namespaces of its own containe
 import re
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import httpx
@@ -28,14 +27,13 @@ from tests.support.composed_fog import (
     check_no_port_at_the_host,
     check_no_udp,
     documented_ports,
-    healthy_members,
+    make_up,
     running_fog,
-    scan_all,
     status,
 )
 from tests.support.emulated_fogs import NEED_IMAGE, ROOT
 from tests.support.port_scan import listening_ports, open_endpoints
-from tests.support.printed_commands import run_printed_commands
+from tests.support.printed_commands import run_commands_of_the_operator, run_printed_commands
 from tests.support.secret_search import present_beside_files, present_in_container, secrets_in
 
 pytestmark = NEED_IMAGE
@@ -54,24 +52,9 @@ def fog(containers: None) -> Iterator[Fog]:
 
 
 @pytest.fixture(scope="module")
-def members(fog: Fog) -> dict[str, Container]:
-    return healthy_members(fog)
-
-
-@pytest.fixture(scope="module")
-def scans(members: dict[str, Container]) -> list[Scan]:
-    return scan_all(members)
-
-
-@pytest.fixture(scope="module")
 def shown(fog: Fog) -> str:
     """Return what ``make up`` prints about the fog that compose has started."""
-    argv = [sys.executable, "-m", "deploy", "up"]
-    done = subprocess.run(
-        argv, cwd=ROOT, env=fog.environment, check=False, stdout=subprocess.PIPE, text=True
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    return make_up(fog)
 
 
 def test_make_up_shows_results_of_a_fog_that_compose_and_identities_have_started(
@@ -85,6 +68,10 @@ def test_make_up_shows_results_of_a_fog_that_compose_and_identities_have_started
 
 def test_printed_commands_send_a_point_and_follow_its_insight(shown: str) -> None:
     run_printed_commands(shown, ROOT)
+
+
+def test_printed_commands_of_the_operator_show_a_healthy_fog(shown: str) -> None:
+    run_commands_of_the_operator(shown, ROOT)
 
 
 def test_each_container_has_only_the_documented_ports_open(scans: list[Scan]) -> None:

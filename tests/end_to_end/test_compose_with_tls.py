@@ -20,11 +20,11 @@ from tests.support.composed_fog import (
     check_documented_ports,
     check_no_port_at_the_host,
     check_no_udp,
-    healthy_members,
+    make_up,
     running_fog,
-    scan_all,
 )
-from tests.support.emulated_fogs import NEED_IMAGE
+from tests.support.emulated_fogs import NEED_IMAGE, ROOT
+from tests.support.printed_commands import run_commands_of_the_operator, run_printed_commands
 from tests.support.secret_search import present_beside_files, present_in_container, secrets_in
 
 pytestmark = [*NEED_IMAGE, pytest.mark.soak]
@@ -36,16 +36,6 @@ DAY = timedelta(days=1)
 def fog(containers: None) -> Iterator[Fog]:
     with running_fog(tls=True) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def members(fog: Fog) -> dict[str, Container]:
-    return healthy_members(fog)
-
-
-@pytest.fixture(scope="module")
-def scans(members: dict[str, Container]) -> list[Scan]:
-    return scan_all(members)
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +135,9 @@ def test_secrets_are_in_their_own_containers_only(fog: Fog, members: dict[str, C
         key = {f"{member.engine.name}.key"} if name != "buses" else set()
         assert present_beside_files(secrets, member.engine) == set(), name
         assert present_in_container(secrets, member.engine) == OWN_SECRETS[name] | key, name
+
+
+def test_printed_commands_trust_the_authority_of_the_fog(fog: Fog) -> None:
+    shown = make_up(fog)
+    run_printed_commands(shown, ROOT)
+    run_commands_of_the_operator(shown, ROOT)

@@ -74,7 +74,9 @@ def test_examples_use_a_metric_and_an_attribute_of_the_buses(console: Console) -
     expect(plan.locator("details .plan").nth(1)).to_contain_text("AVG(delay, 1 MINUTE)")
 
 
-def test_insight_is_written_with_an_error_mended_previewed_and_deployed(console: Console) -> None:
+def test_insight_is_written_with_an_error_corrected_previewed_and_deployed(
+    console: Console,
+) -> None:
     console.show("write")
     page, text = console.page, editor_of(console, "Text of the insights")
     text.click()
@@ -295,7 +297,7 @@ def test_slider_shows_the_fragment_at_its_former_worker(
     expect(slider).to_have_attribute("aria-valuetext", "now")
 
 
-def test_overview_shows_what_is_not_well_and_the_remedy(console: Console, suite: Suite) -> None:
+def test_overview_shows_problems_with_their_remedies(console: Console, suite: Suite) -> None:
     query = 'nowhere = COMPUTE AVG(delay) EVERY 1 SECOND WITH PLACEMENT_ON paint="none" 1'
     deployed = suite.enabler.submit(query).deployment_id
     console.show("start")

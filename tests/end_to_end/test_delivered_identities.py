@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from deploy.certificates import FogCertificates
-from deploy.identities import deliver
+from deploy.identities import Delivery, deliver
 from fog_emulation.fog_trust import FOLDER, FogTrust
 from mistbow.auth.authority import CertificateAuthority
 from mistbow.auth.fog_keys import FogKeys
@@ -75,10 +75,11 @@ def test_container_waits_for_its_identities(start: Callable[..., Any], tmp_path:
     trust = FogTrust(tmp_path / "trust")
     edge = start(["token", "list", "--file", f"{FOLDER}/tokens.json"])
     eventually(lambda: b"waiting for" in edge.logs(), what="it waits")
-    assert deliver([edge], trust) == {edge.name: "agent.identity, tokens.json, worker.identity"}
+    names = "agent.identity, tokens.json, worker.identity"
+    assert deliver([edge], trust) == Delivery({edge.name: names})
     assert edge.wait(timeout=60)["StatusCode"] == 0
     assert b"sender" in edge.logs()
-    assert deliver([edge], trust) == {}
+    assert deliver([edge], trust) == Delivery()
 
 
 def test_running_container_gets_changed_files_and_changes_none(
@@ -99,13 +100,13 @@ def test_running_container_gets_changed_files_and_changes_none(
     assert b"denied" in inside(f"echo > {own}")
     before = inside(f"cat {own}")
     keys.issue("agent-edge-4", "agent", "edge-4", utc_now() + timedelta(days=3))
-    assert deliver([edge], trust) == {edge.name: "agent.identity"}
+    assert deliver([edge], trust) == Delivery({edge.name: "agent.identity"})
     assert inside(f"cat {own}") != before
     assert inside(f"ls -A {FOLDER}").split() == [
         b"agent.identity", b"tokens.json", b"worker.identity"
     ]  # fmt: skip
     keys.revoke("worker-edge-4")
-    left_out = deliver([edge], trust)[edge.name]
+    left_out = deliver([edge], trust).left_out[edge.name]
     assert "worker-edge-4 is revoked" in left_out
     assert "mistbow identity issue worker-edge-4 --kind worker --site edge-4" in left_out
 
@@ -135,7 +136,7 @@ def test_running_container_serves_new_certificates_without_a_restart(
     labels = {**override["labels"], "mistbow.identities": "enabler", "mistbow.reach": "*"}
     enabler = start(["enabler"], environment=variables, labels=labels, tmpfs={"/tmp": "mode=1777"})
     eventually(lambda: b"waiting for" in enabler.logs(), what="it waits for its certificate")
-    delivered = deliver([enabler], trust, certificates)[enabler.name]
+    delivered = deliver([enabler], trust, certificates).updated[enabler.name]
     assert "service.key, service.pem" in delivered
     first = eventually(
         lambda: served_certificate(enabler, certificates.bundle), what="it serves", timeout=60
@@ -156,7 +157,7 @@ def test_running_container_serves_new_certificates_without_a_restart(
         lambda: served_certificate(enabler, certificates.bundle), what="it serves the new one"
     )
     assert second != first
-    assert deliver([enabler], trust, certificates) == {enabler.name: "bundle.pem"}
+    assert deliver([enabler], trust, certificates) == Delivery({enabler.name: "bundle.pem"})
     enabler.reload()
     assert enabler.attrs["RestartCount"] == 0
     # Of all keys and tokens, also of the authority, it has only its own two.

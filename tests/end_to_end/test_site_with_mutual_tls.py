@@ -1,4 +1,4 @@
-"""A site whose services call each other over mutual TLS, also those of Spark's Python processes.
+"""A site whose services call each other over mutual TLS, also the Python processes of Spark.
 
 Its authority is replaced while insights run. The worker and the enabler reach the agent and the
 worker through gates, which end the connections of the former certificates.

@@ -15,6 +15,7 @@ from fog_emulation.namespace_backend import NamespaceBackend
 from fog_emulation.plan import plan
 from fog_emulation.topology import FogPlan
 from tests.fog_emulation.cities import parsed, small_city
+from tests.support.programs import required
 
 DIRECTED_LINK = {
     "from_node": "a",
@@ -27,9 +28,9 @@ DIRECTED_LINK = {
 SMALL_LOSS_PACKETS = 40_000
 """The number of packets for which 0.1 points are 4.5 standard errors of a loss of 0.2 %."""
 
-needs_namespaces = pytest.mark.skipif(
-    os.geteuid() != 0 or not all(map(shutil.which, ("ip", "tc", "iptables-restore"))),
-    reason="network namespaces need root, iproute2 and iptables",
+needs_namespaces = required(
+    os.geteuid() == 0 and all(map(shutil.which, ("ip", "tc", "iptables-restore"))),
+    "network namespaces need root, iproute2 and iptables",
 )
 
 

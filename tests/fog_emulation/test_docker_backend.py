@@ -39,6 +39,7 @@ from tests.fog_emulation.namespaces import (
     new_name,
 )
 from tests.support.conditions import eventually
+from tests.support.programs import required
 
 docker = pytest.importorskip("docker")
 docker_backend = pytest.importorskip("fog_emulation.docker_backend")
@@ -49,9 +50,9 @@ daemon_runs = pytest.importorskip("tests.support.emulated_fogs").daemon_runs
 SLEEP = ["/bin/busybox", "sleep", "600"]
 
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not daemon_runs() or not shutil.which("busybox"),
-    reason="needs root, a Docker daemon and Debian's busybox-static",
+pytestmark = required(
+    os.geteuid() == 0 and daemon_runs() and shutil.which("busybox") is not None,
+    "needs root, a Docker daemon and Debian's busybox-static",
 )
 
 
@@ -225,6 +226,7 @@ def test_limits_are_changed_and_apply_to_stress(make: Any, client: Any) -> None:
     container.reload()
     assert container.attrs["HostConfig"]["CpuQuota"] == 25_000
     assert container.attrs["HostConfig"]["Memory"] == 256 * 2**20
+    assert container.attrs["HostConfig"]["PidsLimit"] == docker_backend.PIDS_LIMIT
 
     def used() -> tuple[float, float]:
         usage = container.stats(stream=False)["cpu_stats"]["cpu_usage"]["total_usage"]

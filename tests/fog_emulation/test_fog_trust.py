@@ -1,6 +1,7 @@
 """The identities and tokens that the containers of a fog receive."""
 
 import doctest
+import os
 import shlex
 import stat
 from datetime import timedelta
@@ -11,6 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from command_line.app import app
+from deploy.certificates import FogCertificates
+from deploy.identities import deliver
 from fog_emulation import fog_trust
 from fog_emulation.fog_trust import (
     FogTrust,
@@ -18,6 +21,7 @@ from fog_emulation.fog_trust import (
     archive,
     node_trust,
     trust_folder,
+    trust_of,
     unpacked,
 )
 from fog_emulation.services import load_services
@@ -27,6 +31,7 @@ from mistbow.auth.keyring import Keyring
 from mistbow.clock import utc_now
 from mistbow.errors import ConflictError
 from tests.fog_emulation.cities import FILES
+from tests.support.programs import required
 
 CORE = NodeTrust("cloud", ("agent",), ("*",))
 EDGE = NodeTrust("edge-1", ("agent", "worker"))
@@ -47,7 +52,7 @@ def test_examples_are_right() -> None:
     assert doctest.testmod(fog_trust).failed == 0
 
 
-def test_no_two_files_share_a_folder_and_none_has_that_of_another_part(tmp_path: Path) -> None:
+def test_each_file_has_its_own_folder_for_trust(tmp_path: Path) -> None:
     (tmp_path / "linked").mkdir()
     target, link = tmp_path / "factory.yml", tmp_path / "linked" / "plant.yml"
     target.touch()
@@ -152,8 +157,8 @@ def test_replacement_is_trusted_after_the_commands_in_the_error(
         keys.revoke(f"{kind}-{node.site}")
     with pytest.raises(ConflictError) as refused:
         trust.files(node)
-    _, _, commands = (refused.value.hint or "").partition(": mistbow ")
-    for command in commands.split(" && mistbow "):
+    _, _, commands = (refused.value.hint or "").partition(": .venv/bin/mistbow ")
+    for command in commands.split(" && .venv/bin/mistbow "):
         issued = CliRunner().invoke(app, shlex.split(command))
         assert issued.exit_code == 0, issued.output
     after = trust.files(node)
@@ -194,6 +199,38 @@ def test_folder_of_the_operator_is_private(trust: FogTrust) -> None:
     trust.files(EDGE)
     for path in (trust.folder, *trust.folder.rglob("*")):
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+@required(os.geteuid() == 0, "needs root, to be two users")
+def test_what_root_creates_belongs_to_the_owner_of_the_folder_around_it(tmp_path: Path) -> None:
+    """`mistbow fog` needs root; `make up` uses the same files without root."""
+    os.chown(tmp_path, 10001, 10002)
+    image = tmp_path / ".mistbow" / "image"
+    # Earlier versions and `make images` have created this folder as root.
+    image.mkdir(parents=True)
+    trust = trust_of(tmp_path / "docker-compose.yml")
+    trust.files(CORE)
+    trust.files(SENDER)
+    FogCertificates(trust.folder / "ca").files_of("edge", ["localhost"])
+    deliver([], trust)
+    for path in (trust.folder.parent, trust.folder, *trust.folder.rglob("*")):
+        assert (path.stat().st_uid, path.stat().st_gid) == (10001, 10002), path
+    assert image.stat().st_uid == 0
+
+
+@required(os.geteuid() == 0, "needs root, to be two users")
+def test_root_keeps_its_files_in_another_folder_and_behind_a_link(tmp_path: Path) -> None:
+    os.chown(tmp_path, 10001, 10002)
+    secrets = FogTrust(tmp_path / "keys")
+    secrets.files(CORE)
+    other = tmp_path / "other"
+    (other / "compose").mkdir(parents=True)
+    (other / "compose" / "of_root").touch()
+    (tmp_path / ".mistbow").symlink_to(other)
+    trust_of(tmp_path / "docker-compose.yml").files(CORE)
+    for path in tmp_path.rglob("*"):
+        assert path.lstat().st_uid == 0, path
+    assert (other / "compose" / "keys" / "fog.key").stat().st_uid == 0
 
 
 def test_archive_has_private_files_of_the_image_s_user() -> None:

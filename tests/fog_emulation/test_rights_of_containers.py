@@ -121,7 +121,9 @@ def caller(container: Container, kind: str, here: str, elsewhere: str) -> Caller
     [FILES[0], *(pytest.param(file, marks=pytest.mark.soak) for file in FILES[1:])],
     ids=lambda file: file.stem,
 )
-async def test_stolen_container_may_do_what_its_labels_say(file: Path, tmp_path: Path) -> None:
+async def test_stolen_container_has_only_the_rights_of_its_labels(
+    file: Path, tmp_path: Path
+) -> None:
     trust = FogTrust(tmp_path / "trust")
     fog = list(containers(file, trust, tmp_path / "fog", 1))
     # Of a service with replicas, another replica was stolen: it is another site.

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from fog_emulation import model
 from fog_emulation.services import ComposeService, load_services
 from mistbow.errors import InvalidRequestError
-from tests.fog_emulation.cities import FILES
+from tests.fog_emulation.cities import CITY, FILES
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -22,6 +23,18 @@ def test_load_services_replaces_variables(monkeypatch: pytest.MonkeyPatch, tmp_p
         "services: {web: {image: '${IMAGE:-any}', command: ['--rate=${RATE}', '$$x{IMAGE}']}}"
     )
     assert load_services(compose)["web"] == ComposeService("any", ["--rate=7", "$x{IMAGE}"])
+
+
+def test_buses_of_an_emulated_fog_send_to_its_edges_and_not_to_those_of_make_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # As the documents advise for `make up` on a slow machine.
+    monkeypatch.setenv("MISTBOW_EDGES", "2")
+    monkeypatch.setenv("MISTBOW_RATE", "7")
+    buses = load_services(CITY, model.load(CITY).replicas)["buses"]
+    assert buses.environment["MISTBOW_CITY_AGENTS"] == "3"
+    assert buses.command is not None
+    assert "--rate=7" in buses.command
 
 
 def test_load_services_names_unsupported_keys(tmp_path: Path) -> None:

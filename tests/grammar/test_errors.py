@@ -62,7 +62,7 @@ def test_warnings_are_rendered_as_warnings() -> None:
         ("a = COMPUTE x WITH K=3 SCHEDULER=fair; c = COMPUTE z; d = COMPUTE z", 2, {"a"}),
     ],
 )  # fmt: skip
-def test_the_error_carries_what_is_sound(text: str, sound: int, names: set[str]) -> None:
+def test_error_contains_the_valid_statements(text: str, sound: int, names: set[str]) -> None:
     with pytest.raises(ParseError) as raised:
         parse(text)
     rest = raised.value.partial

@@ -46,7 +46,7 @@ _WORDS = ["a = COMPUTE 1", "a", "=", "COMPUTE", "1", "+ 2", "'--'", "EVERY 5 s"]
 
 @examples(300)
 @given(st.lists(st.sampled_from([*_PIECES, *_WORDS]), max_size=20).map(" ".join))
-def test_whatever_the_comments_the_meaning_stays(text: str) -> None:
+def test_formatting_of_any_text_preserves_its_meaning(text: str) -> None:
     try:
         script = parse(text)
     except ParseError:

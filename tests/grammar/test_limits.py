@@ -65,7 +65,7 @@ def test_a_nearly_full_stack_is_a_problem_not_a_crash() -> None:
     parse(text)
 
 
-def test_what_is_too_deep_in_canonical_text_only_is_refused() -> None:
+def test_text_that_is_too_deep_only_in_canonical_form_is_refused() -> None:
     sums, products = "ADD(" * 45, ", 1)" * 44
     text = f"a = COMPUTE {sums}1{products}, {'(1 + ' * 40}1{')' * 40})"
     assert messages(text) == [f"this is nested more than {MAX_DEPTH} levels deep"]

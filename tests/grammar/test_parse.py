@@ -178,7 +178,7 @@ def test_the_rest_of_expressions(text: str, expected: Expression) -> None:
         ("1 DAY AT 00:00 'Europe/Berlin'", Daily(1, time(0, 0), "Europe/Berlin")),
     ],
 )
-def test_rhythms(text: str, rhythm: Rhythm) -> None:
+def test_rhythms_are_parsed(text: str, rhythm: Rhythm) -> None:
     assert insight(f"a = COMPUTE AVG(cpu) EVERY {text} WITH ADAM").every == rhythm
 
 
@@ -280,7 +280,7 @@ def test_intervals(text: str, millis: int) -> None:
     assert parsed.expression == FunctionCall("AVG", (Name("cpu"),), window=Interval(millis))
 
 
-def test_nodes_know_where_they_stand() -> None:
+def test_nodes_have_their_positions_in_the_text() -> None:
     text = "a = COMPUTE 1;\n\tlong = COMPUTE 2 *\n  AVG(cpu, 5 s) WHEN NOT IN (1) ;"
     second = parse(text).statements[1]
     assert isinstance(second, InsightStatement)

@@ -66,7 +66,7 @@ def members(server):
 
 @pytest.mark.soak
 @pytest.mark.timeout(180)
-def test_a_site_of_one_node_grows_and_goes_on_without_the_first(tmp_path):
+def test_site_of_one_node_grows_and_continues_without_the_first_node(tmp_path):
     first_port, second_port = free_ports(2)
     with IgniteServer(tmp_path / "first", discovery_port=first_port) as alone:
         things(alone, "abc")
@@ -81,7 +81,7 @@ def test_a_site_of_one_node_grows_and_goes_on_without_the_first(tmp_path):
         with pytest.raises(ConflictError, match="no Ignite node of this site is absent"):
             accept_loss(second.config, JARS)
         first.kill()
-        eventually(lambda: things_or_not_yet(second, "d") == set("abcd"), what="all is there")
+        eventually(lambda: things_or_not_yet(second, "d") == set("abcd"), what="all entries exist")
 
         # By itself it waits for the other, however often it starts.
         second.kill()

@@ -73,7 +73,7 @@ def test_server_listens_on_loopback_and_on_its_ports_only(tmp_path):
     assert listening == {("127.0.0.1", port) for port in ports}
 
 
-def test_server_that_does_not_know_of_clusters_is_not_ready(tmp_path):
+def test_server_without_clusters_is_not_ready(tmp_path):
     config = IgniteServer(tmp_path).config
     config.folder.mkdir()
     with socket.create_server(("127.0.0.1", config.port)) as listening:

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of what all services share."""
+"""Fixtures of the tests of the code that all services share."""
 
 import logging
 from collections.abc import Iterator

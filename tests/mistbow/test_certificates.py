@@ -10,15 +10,10 @@ from structlog.testing import capture_logs
 from mistbow.auth.authority import CertificateAuthority
 from mistbow.certificates import CertificateWatch
 from mistbow.clock import utc_now
-from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
 from tests.support.certificates import Authority
 from tests.support.conditions import eventually
-from tests.support.http_server import served
-
-
-async def ready() -> list[str]:
-    return []
+from tests.support.http_server import plain_service, served
 
 
 def test_certificate_that_expires_soon_is_warned_of_until_it_is_replaced(tmp_path: Path) -> None:
@@ -117,7 +112,7 @@ def test_service_reports_and_logs_a_certificate_that_expires_soon(
     settings = ServiceSettings.model_validate(
         {"home": tmp_path, "tls_cert": files.certificate, "tls_key": files.key}
     )
-    app = create_service("service", settings, readiness=ready)
+    app = plain_service(settings)
     with served(app) as url:
         shown: list[str] = []
 

@@ -25,13 +25,22 @@ def test_second_owner_of_a_home_is_refused_and_the_error_names_the_first(tmp_pat
         pass
 
 
+def test_error_names_the_command_that_has_the_home_and_not_the_second_one(tmp_path):
+    with (
+        home_lock(tmp_path, "run", "mistbow storage"),
+        pytest.raises(ConflictError, match=f"^mistbow storage already runs in {tmp_path}, as "),
+        home_lock(tmp_path, "run", "mistbow restore"),
+    ):
+        pass
+
+
 def test_other_services_lock_the_same_home(tmp_path):
     with lock(tmp_path), home_lock(tmp_path, "worker", "mistbow worker"):
         pass
 
 
 @pytest.mark.usefixtures("processes")
-def test_lock_outlives_its_holder_in_what_inherited_it(tmp_path):
+def test_lock_outlives_its_owner_in_a_child_that_inherited_it(tmp_path):
     with lock(tmp_path) as descriptor:
         heir = subprocess.Popen(
             [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[descriptor]

@@ -15,6 +15,7 @@ from mistbow.private_files import make_home
 from mistbow.telemetry import LogFile, make_log_folder
 from storage_agent.request_key import RequestKey
 from storage_agent.store_and_forward.spool import Spool
+from tests.support.programs import required
 
 _USER = 10001
 """The user and the group of the image."""
@@ -54,7 +55,7 @@ async def test_new_home_and_its_files_are_private(tmp_path: Path) -> None:
         await spool.close()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be two users")
+@required(os.geteuid() == 0, "needs root, to be two users")
 def test_home_in_a_volume_of_root_is_private() -> None:
     """Kubernetes creates volumes that belong to root and are open to the group of the pod."""
     with TemporaryDirectory() as folder:

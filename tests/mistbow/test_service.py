@@ -8,13 +8,8 @@ import pytest
 from fastapi import APIRouter
 
 from mistbow.auth.rules import requires
-from mistbow.service import create_service
 from storage_agent.settings import AgentSettings
-from tests.support.http_server import served
-
-
-async def ready() -> list[str]:
-    return []
+from tests.support.http_server import plain_service, served
 
 
 def test_first_request_builds_no_routes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +20,7 @@ def test_first_request_builds_no_routes(monkeypatch: pytest.MonkeyPatch) -> None
     async def show(number: int) -> int:
         return number
 
-    app = create_service("test", AgentSettings(), readiness=ready)
+    app = plain_service(AgentSettings())
     app.include_router(router)
     built = []
     routing = import_module("fastapi.routing")

@@ -42,7 +42,7 @@ def test_more_confidence_takes_more_points() -> None:
     assert taken[0] < taken[-1] / 2
 
 
-def test_a_state_that_was_stored_goes_on() -> None:
+def test_stored_state_continues_like_the_original() -> None:
     values = 50 + np.random.default_rng(3).normal(0, 5, 100)
     adam, before = Adam(SETTINGS), Adam(SETTINGS)
     expected = [adam.advance(ts * 1000, value) for ts, value in enumerate(values)]
@@ -53,7 +53,7 @@ def test_a_state_that_was_stored_goes_on() -> None:
     assert found == expected
 
 
-def test_what_is_late_or_no_number_changes_nothing() -> None:
+def test_late_and_non_finite_values_change_nothing() -> None:
     adam = Adam(SETTINGS)
     adam.advance(1000, 1.0)
     adam.advance(2000, 1.0)

@@ -192,7 +192,7 @@ async def test_agent_sends_buffered_points_in_order_with_the_same_key_after_an_e
     assert storage.attempts[0] == storage.attempts[1] == next(iter(storage.stored))
 
 
-async def test_agent_goes_on_after_refused_points_and_failed_collections():
+async def test_agent_continues_after_refused_points_and_failed_collections():
     collector, storage = Counting(fails_at=2), Storage(refuses=3)
 
     async def until(agent):
@@ -296,7 +296,7 @@ async def test_agent_replaces_text_that_is_no_utf8():
     assert (storage.last.entity, storage.last.labels) == ("caf?", {"caf?": "caf?"})
 
 
-async def test_agent_refuses_points_that_cannot_be_encoded_and_goes_on():
+async def test_agent_refuses_points_that_cannot_be_encoded_and_continues():
     storage = Storage()
     buffer = Buffer(10)
     buffer.add([Point(metric="\ud800", entity="e", value=1, ts=0)])

@@ -76,7 +76,7 @@ def test_memory_of_a_container_without_a_limit_is_the_share_of_the_machine(conta
     assert 0 < memory.available <= total - 24 * MB
 
 
-def test_what_no_group_measures_is_that_of_the_machine(tmp_path: Path) -> None:
+def test_usage_without_a_control_group_is_that_of_the_machine(tmp_path: Path) -> None:
     usage = ContainerUsage(tmp_path)
     assert usage.cpu_percent() is not None
     assert usage.memory().available > 0

@@ -13,7 +13,7 @@ from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.client.fields import MAX_TIMESTAMP_MS
 from mistbow.errors import InvalidRequestError, TooLargeError
-from mistbow.http.lenient import convert_items, convert_read
+from mistbow.http.field_conversion import convert_items, convert_read
 from mistbow.timestamps import Timestamps, TimestampUnit, likely_unit
 from storage_agent.http import timed_bodies
 from storage_agent.http.points import GetBody, PutBody

@@ -1,9 +1,13 @@
 """The warnings of an agent, which operators see as a problem and its remedy."""
 
+import asyncio
 from pathlib import Path
+
+import pytest
 
 from mistbow.certificates import CertificateWatch
 from mistbow.clock import MAX_AHEAD_MS
+from storage_agent.agent.agent import Agent
 from storage_agent.agent.clock_steps import frontier_warnings
 from storage_agent.agent.disk_alarm import DiskAlarm
 from storage_agent.settings import AgentSettings
@@ -43,3 +47,30 @@ async def test_each_warning_of_an_agent_is_a_problem_and_after_its_colon_a_remed
         assert len(remedies) == 1, text
         assert remedies[0].split()[0] in REMEDIES, text
         assert any(letter.isdigit() for letter in problem) or "contains" in problem, text
+
+
+async def test_background_tasks_that_have_ended_are_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail() -> None:
+        raise RuntimeError("broken")
+
+    async def await_cancelled(_: DiskAlarm) -> None:
+        waited = asyncio.get_running_loop().create_future()
+        waited.cancel()
+        await waited
+
+    monkeypatch.setattr(DiskAlarm, "check", await_cancelled)
+    agent = Agent(AgentSettings(home=tmp_path, ignite_port=1))
+    agent.start()
+    agent.membership.tasks.spawn("metadata of other sites", fail())
+    agent.replication.tasks.spawn("replicas of other sites", fail())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    found = [text.partition(":")[0] for text in await agent.warnings()]
+    assert found == [
+        "the background task 'disk check' has ended",
+        "the background task 'metadata of other sites' has ended",
+        "the background task 'replicas of other sites' has ended",
+    ]
+    await agent.close()

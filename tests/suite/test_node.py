@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 from pydantic import ValidationError
 
@@ -54,7 +55,7 @@ def agent(tmp_path: Path, identities: dict[Kind, Path]) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("processes")
-def test_monitoring_agent_beside_an_enabler_stores_points_by_its_own_identity_and_both_end(
+def test_monitoring_agent_stores_points_by_its_own_identity_and_a_killed_enabler_starts_again(
     tmp_path: Path, identities: dict[Kind, Path], agent: str
 ) -> None:
     enabler_port, monitor_port = free_ports(2)
@@ -79,6 +80,11 @@ def test_monitoring_agent_beside_an_enabler_stores_points_by_its_own_identity_an
         node.wait()
         at_enabler = f"http://127.0.0.1:{enabler_port}/healthz"
         eventually(lambda: httpx.get(at_enabler).is_success, what="the enabler answers", timeout=60)
+        children = psutil.Process(node.pid).children()
+        enabler = next(each for each in children if each.cmdline()[-1] == "analytics_enabler")
+        enabler.kill()
+        enabler.wait(10)
+        eventually(lambda: httpx.get(at_enabler).is_success, what="the enabler is back", timeout=60)
     finally:
         node.stop()
     for url in (f"{node.url}/healthz", at_enabler):

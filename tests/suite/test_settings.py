@@ -41,7 +41,7 @@ def test_an_empty_file_is_refused(file, content):
         AgentSettings()
 
 
-def test_a_file_that_is_not_there_is_refused(file):
+def test_missing_file_is_refused(file):
     with pytest.raises(ValidationError, match="cannot be read"):
         AgentSettings()
 

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -11,6 +12,8 @@ from rich.console import Console
 from mistbow.errors import MistbowError
 from suite.child import RESTART, Backoff, Child, ManagedChild
 from suite.child_logs import FileLog
+from suite.processes import children, storage
+from suite.settings import RunSettings, StorageSettings
 from suite.supervisor import Supervisor
 from suite.watchdog import VARIABLE, sweep, tagged
 from tests.suite.family import GRANDCHILD, member
@@ -177,7 +180,7 @@ def test_all_lines_are_stored_and_severe_ones_are_shown(keep, tmp_path):
     assert "calm" not in shown(tmp_path)
 
 
-def test_sweep_finds_what_carries_the_tag_and_nothing_else():
+def test_sweep_finds_only_processes_with_the_tag():
     def sleeper(tag):
         argv = [sys.executable, "-c", "import time; time.sleep(600)"]
         return subprocess.Popen(argv, env={**os.environ, VARIABLE: tag})
@@ -209,3 +212,34 @@ def test_start_gives_way_to_stop(tmp_path):
     supervisor.stop()
     output.close()
     assert supervisor.pids["never"] is not None
+
+
+@pytest.mark.parametrize(
+    ("declare", "others_first"),
+    [
+        (lambda home: storage(StorageSettings(home=home, services="agent,worker,monitor")), []),
+        (lambda home: children(RunSettings(home=home)), ["enabler"]),
+    ],
+    ids=["storage", "run"],
+)
+def test_worker_ends_while_its_agent_runs_so_that_its_fragments_can_be_handed_over(
+    declare, others_first, tmp_path
+):
+    declared = declare(tmp_path / "home")
+    stand_ins = [member(each.name, tmp_path) for each in declared]
+    output = FileLog(tmp_path / "logs", Console(quiet=True))
+    supervisor = Supervisor(
+        [
+            replace(each, argv=other.argv, ready=other.ready, env={}, inherits=None)
+            for each, other in zip(declared, stand_ins, strict=True)
+        ],
+        output,
+    )
+    try:
+        assert supervisor.start(threading.Event()) is True
+    finally:
+        supervisor.stop()
+        output.close()
+    lines = (tmp_path / "order").read_text().splitlines()
+    ended = [line.removeprefix("end ") for line in lines if line.startswith("end ")]
+    assert ended == [*others_first, "monitor", "worker", "agent", "ignite"]

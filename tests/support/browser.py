@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.support.programs import lack
 
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 _OPTIONS = (
@@ -144,14 +144,14 @@ class Page:
 
 @contextmanager
 def chromium(home: Path, *, names: dict[str, str]) -> Iterator[Browser]:
-    """Run Chromium within the ``with``; skip the test if it is not installed.
+    """Run Chromium within the ``with``; skip the test if it is not installed, and fail it in CI.
 
     ``names``: host name -> address, for the browser only. No other name than these and those of
     loopback has an address.
     """
     program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if program is None:
-        pytest.skip("chromium is not installed")
+        lack("chromium is not installed")
     rules = [*(f"MAP {name} {address}" for name, address in names.items()), "MAP * ~NOTFOUND"]
     excluded = ["EXCLUDE 127.0.0.1", "EXCLUDE localhost"]
     options = [

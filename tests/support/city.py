@@ -40,10 +40,6 @@ def running_city(name: str, *, with_role_images: bool = False) -> Iterator[Emula
     def adapt(services: dict[str, ComposeService]) -> None:
         for service, role in ROLES.items() if with_role_images else ():
             services[service] = replace(services[service], image=name_of_role(IMAGE, role))
-        # As with `MISTBOW_EDGES=2 make up`.
-        existing = {"MISTBOW_CITY_AGENTS": str(len(EDGES))}
-        environment = {**services["buses"].environment, **existing}
-        services["buses"] = replace(services["buses"], environment=environment)
 
     with running_fog(CITY, name, adapt) as city:
         yield city

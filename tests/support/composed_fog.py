@@ -136,6 +136,16 @@ def running_fog(*, tls: bool = False) -> Iterator[Fog]:
         deploy("down", environment)
 
 
+def make_up(fog: Fog) -> str:
+    """Run ``make up`` on a fog that compose has started; return the output."""
+    argv = [sys.executable, "-m", "deploy", "up", *(["--tls"] if fog.authorities else [])]
+    done = subprocess.run(
+        argv, cwd=ROOT, env=fog.environment, check=False, stdout=subprocess.PIPE, text=True
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
 def _wait_for_workers(fog: Fog) -> None:
     headers = {"Authorization": f"Bearer {fog.token}"}
     verify = fog.authorities is None or client_context(fog.authorities)

@@ -296,7 +296,7 @@ class EmulatedFog:
             return eventually(
                 lambda: self.check_results(deployment, text, first, end, killed),
                 timeout=300,
-                what="all results are as the oracle's",
+                what="all results equal the oracle's",
                 pause=1,
             )
         except AssertionError as error:
@@ -309,10 +309,10 @@ def running_fog(file: FogFile, name: str, adapt: Adapt = lambda _: None) -> Iter
 
     ``adapt``: changes the services before the start.
     """
-    fog = plan(file.model())
-    services = load_services(file.path)
+    fog = file.model()
+    services = load_services(file.path, fog.replicas)
     adapt(services)
-    backend = DockerBackend(name, fog, services, file.trust)
+    backend = DockerBackend(name, plan(fog), services, file.trust)
     start_fog(backend)
     try:
         yield EmulatedFog(file, backend)

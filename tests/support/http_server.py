@@ -1,4 +1,4 @@
-"""An HTTP server for an application, in a thread of the test."""
+"""An HTTP server for an application, in a thread of the test, and a service without parts."""
 
 import threading
 from collections.abc import Iterator
@@ -6,11 +6,23 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from mistbow.http.tls_protocol import serve_tls
+from mistbow.service import create_service
+from mistbow.settings import ServiceSettings
 from mistbow.tls import TlsFiles
 from tests.support.conditions import eventually
+
+
+async def _ready() -> list[str]:
+    return []
+
+
+def plain_service(settings: ServiceSettings, title: str = "test") -> FastAPI:
+    """Return a service that is ready, and has only the common parts of services."""
+    return create_service(title, settings, readiness=_ready)
 
 
 @contextmanager

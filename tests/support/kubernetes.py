@@ -17,10 +17,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import jsonschema_rs
 import pytest
+
+from tests.support.programs import lack
 
 HELM = "helm.sh/helm/v3/cmd/helm@v3.18.6"
 _RELEASE = "1.37.0"
@@ -62,16 +64,9 @@ def helm() -> str:
         environment = {**os.environ, "GOBIN": new}
         done = subprocess.run((go, "install", HELM), env=environment, check=False, timeout=_BUILD_S)
         if done.returncode != 0:
-            _lack("Helm cannot be built here: its modules are not in reach")
+            lack("Helm cannot be built here: its modules are not in reach")
         _move(Path(new) / "helm", built)
     return str(built)
-
-
-def _lack(what: str) -> NoReturn:
-    """Skip the test; in CI, fail it."""
-    if "MISTBOW_NEEDS_DOCKER" in os.environ:
-        pytest.fail(what)
-    pytest.skip(what)
 
 
 def _go() -> str:
@@ -159,7 +154,7 @@ def _package(requirement: str) -> Iterator[zipfile.ZipFile]:
         argv += ["-r", str(listed)]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            _lack(f"{requirement.split()[0]} is not in reach: {done.stderr[-200:]}")
+            lack(f"{requirement.split()[0]} is not in reach: {done.stderr[-200:]}")
         [wheel] = Path(folder).glob("*.whl")
         with zipfile.ZipFile(wheel) as files:
             yield files

@@ -1,4 +1,4 @@
-"""The two commands that ``make up`` prints, taken from its output and run as printed."""
+"""The commands that ``make up`` prints, taken from its output and run as printed."""
 
 import json
 import os
@@ -13,6 +13,9 @@ from tests.support.conditions import eventually
 
 _VALUE = "4000"
 _COMMAND = re.compile(r"^  (sed .+ curl .+)$", re.MULTILINE)
+_EXPORT = re.compile(r"^  (export MISTBOW_.+)$", re.MULTILINE)
+_OF_OPERATOR = re.compile(r"^  (\.venv/bin/mistbow .+)$", re.MULTILINE)
+_DEPLOYMENT = re.compile(r"/api/insights/([^/]+)/results")
 
 
 def run_printed_commands(output: str, folder: Path, *, timeout: float = 60.0) -> float:
@@ -43,3 +46,31 @@ def run_printed_commands(output: str, folder: Path, *, timeout: float = 60.0) ->
     finally:
         os.killpg(following.pid, signal.SIGTERM)
         following.wait(10)
+
+
+def run_commands_of_the_operator(output: str, folder: Path, *, timeout: float = 180.0) -> None:
+    """Run the printed commands of Mistbow after the printed line ``export …``.
+
+    ``fabric status`` finds all sites and no problem, ``insights list`` the deployment of ``make
+    up``, and ``insights results`` its results.
+    """
+    [export] = _EXPORT.findall(output)
+    status, listing, results = _OF_OPERATOR.findall(output)
+    deployment = _DEPLOYMENT.findall(output)[0]
+
+    def run(command: str) -> str:
+        # Tables of a pipe have 80 columns otherwise.
+        script = f"export COLUMNS=200; {export}; {command}"
+        done = subprocess.run(
+            ("bash", "-c", script), cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    # Just after a start, results may lag, and links may have lost heartbeats.
+    sites = eventually(lambda: run(status), timeout=timeout, what=status, pause=1)
+    assert all(site in sites for site in ("cloud", "region-1", "edge-1")), sites
+    assert deployment in run(listing)
+    # The last results are those of about one tick, most of them of these two insights.
+    found = run(results.replace("ID --follow", deployment))
+    assert any(insight in found for insight in ("worst_delay", "north_delay")), found

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -19,10 +20,21 @@ def needs(*names: str) -> pytest.MarkDecorator:
     In CI the test runs and fails.
     """
     lacking = [name for name in names if program(name) is None]
+    return required(not lacking, f"not installed: {', '.join(lacking)}")
+
+
+def required(is_there: bool, reason: str) -> pytest.MarkDecorator:
+    """Return a mark that skips a test if something is missing; in CI the test runs and fails."""
     return pytest.mark.skipif(
-        bool(lacking) and "MISTBOW_NEEDS_DOCKER" not in os.environ,
-        reason=f"not installed: {', '.join(lacking)}",
+        not is_there and "MISTBOW_NEEDS_DOCKER" not in os.environ, reason=reason
     )
+
+
+def lack(what: str) -> NoReturn:
+    """Skip the test; in CI, fail it."""
+    if "MISTBOW_NEEDS_DOCKER" in os.environ:
+        pytest.fail(what)
+    pytest.skip(what)
 
 
 def program(name: str) -> str | None:

@@ -53,7 +53,9 @@ class AgentSite:
         with served(create_app(served_as), self.port):
             ready = f"{self.url}/readyz"
             headers = {"Authorization": f"Bearer {TOKEN}"}
-            eventually(lambda: httpx.get(ready, headers=headers).is_success, what="it is ready")
+            eventually(
+                lambda: httpx.get(ready, headers=headers).is_success, what="the service is ready"
+            )
             client = AgentClient(self.url, TOKEN)
             yield client
             client.close()

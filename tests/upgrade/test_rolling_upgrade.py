@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from analytics.client.enabler import EnablerClient
+from fog_emulation.fog_trust import FogTrust, NodeTrust
 from ignite_server.ports import free_ports
 from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
@@ -17,9 +18,20 @@ from tests.support.oracle_results import await_oracle
 from tests.support.sender import Sender, check_stored
 from tests.support.services import Service
 from tests.support.traffic import Traffic
-from tests.upgrade.former_version import command_of_former_version, unpack_former_version
+from tests.upgrade.former_version import (
+    COMMIT_WITH_IDENTITIES,
+    FORMER_COMMIT,
+    command_of_former_version,
+    unpack_former_version,
+)
 
 SITES = ("cloud", "edge")
+TRUSTS = (
+    NodeTrust("cloud", ("agent", "worker", "enabler"), ("*",)),
+    NodeTrust("edge", ("agent", "worker")),
+)
+"""The rights of the sites: the services of the edge have rights at their own site only."""
+
 METRIC = "tram.load"
 QUERIES = f"""
 average = COMPUTE AVG({METRIC}, 3 SECONDS) BY entityID EVERY 1 SECOND;
@@ -35,17 +47,26 @@ pytestmark = [
 
 
 class UpgradedFog:
-    """Two sites whose services run in the former version, until ``upgrade`` restarts them."""
+    """Two sites whose services run in the former version, until ``upgrade`` restarts them.
 
-    def __init__(self, home: Path, former: tuple[str, ...], stack: ExitStack) -> None:
+    ``trust``: issues the identities and tokens of the fog; None: the fog has none.
+    """
+
+    def __init__(
+        self, home: Path, former: tuple[str, ...], stack: ExitStack, trust: FogTrust | None
+    ) -> None:
         self._former = former
         self._stack = stack
+        self._trust = trust
         self._ports = {
             (site, role): port
             for site in SITES
             for role, port in zip(("agent", "worker", "enabler"), free_ports(3), strict=True)
         }
         self._services: dict[tuple[str, str], tuple[Service, Service]] = {}
+        if trust is not None:
+            for each in TRUSTS:
+                _write_files(home / each.site, trust.files(each))
         for site in SITES:
             ignite = stack.enter_context(IgniteServer(home / site, durability="log"))
             settings = self._settings(home, site) | {"ignite_port": ignite.port}
@@ -54,8 +75,10 @@ class UpgradedFog:
         self._start(
             "cloud", "enabler", "analytics_enabler", settings | self._settings(home, "cloud")
         )
-        self.agents = {site: AgentClient(self._url(site, "agent")) for site in SITES}
-        self.enabler = EnablerClient(self._url("cloud", "enabler"))
+        self.agents = {
+            site: AgentClient(self._url(site, "agent"), self.token(site)) for site in SITES
+        }
+        self.enabler = EnablerClient(self._url("cloud", "enabler"), token=self.token("cloud"))
         for client in (*self.agents.values(), self.enabler):
             stack.callback(client.close)
 
@@ -68,6 +91,14 @@ class UpgradedFog:
 
     def agent_url(self, site: str) -> str:
         return self._url(site, "agent")
+
+    def token(self, site: str, role: str | None = None) -> str | None:
+        """Return a token of a site; ``role`` None: the administrator's or, at an edge, a reader's.
+
+        Returns None if the fog has no tokens.
+        """
+        role = role or ("admin" if site == "cloud" else "reader")
+        return None if self._trust is None else self._trust.token(site, role)
 
     def _url(self, site: str, role: str) -> str:
         return f"http://127.0.0.1:{self._ports[site, role]}"
@@ -91,25 +122,48 @@ class UpgradedFog:
     def _start(self, site: str, role: str, module: str, settings: Mapping[str, object]) -> None:
         port = self._ports[site, role]
         given = {**settings, f"{role}_port": port}
-        former, present = Service(module, port, given, self._former), Service(module, port, given)
+        if self._trust is not None:
+            files = Path(str(settings["home"])) / "trust"
+            given |= {
+                "identity_file": files / f"{role}.identity", "tokens_file": files / "tokens.json"
+            }  # fmt: skip
+        former, present = (
+            Service(module, port, given, prefix, token=self.token(site))
+            for prefix in (self._former, ())
+        )
         self._services[site, role] = (former, present)
         former.start()
         self._stack.callback(former.stop)
 
 
-@pytest.fixture
-def fog(tmp_path: Path) -> Iterator[UpgradedFog]:
-    former = tmp_path / "former"
-    unpack_former_version(former)
+def _write_files(home: Path, files: Mapping[str, bytes]) -> None:
+    """Write identities and tokens to the folder ``trust`` of a site's home."""
+    folder = home / "trust"
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+        (folder / name).chmod(0o600)
+
+
+@pytest.fixture(
+    params=[FORMER_COMMIT, COMMIT_WITH_IDENTITIES], ids=["without identities", "with identities"]
+)
+def fog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[UpgradedFog]:
+    former, home = tmp_path / "former", tmp_path / "fog"
+    unpack_former_version(former, request.param)
+    trust = FogTrust(tmp_path / "trust") if request.param == COMMIT_WITH_IDENTITIES else None
     with ExitStack() as stack:
-        yield UpgradedFog(tmp_path / "fog", command_of_former_version(former), stack)
+        yield UpgradedFog(home, command_of_former_version(former), stack, trust)
 
 
 @pytest.mark.soak
 def test_no_row_is_lost_by_a_rolling_upgrade(fog: UpgradedFog) -> None:
     with ExitStack() as stack:
         senders = [
-            stack.enter_context(Sender(fog.agent_url(site), _traffic(site))) for site in SITES
+            stack.enter_context(
+                Sender(fog.agent_url(site), _traffic(site), fog.token(site, "sender"))
+            )
+            for site in SITES
         ]
         deployment = fog.enabler.submit(QUERIES, name="tram").deployment_id
         _await_results(fog, deployment, system_clock())

@@ -97,7 +97,7 @@ def _measures_in(node: Expression, conditions: Terms) -> Iterator[tuple[Measure,
             yield node, conditions
             return
         case Reduction(by=by) | TickSeries(by=by) | Label(by=by):
-            # Conditions outside refer to the keys of the reduction, not to those of its operand.
+            # Conditions outside refer to the keys of the reduction, not of its operand.
             conditions = _restricted_to(conditions, by)
         case Filtered(condition=condition):
             conditions = conditions.union(_terms_on_keys(condition))

@@ -77,7 +77,7 @@ class _BranchAndBound:
         self._ready = [0.0] * len(model.tasks)
 
     def explore(self, position: int, cost: Cost) -> None:
-        """Try all placements of the tasks from a position on; ``cost``: that of the tasks before.
+        """Try all placements of the tasks from a position on; ``cost``: of the tasks before.
 
         ``best`` contains the result.
         """

@@ -1,6 +1,6 @@
 """``cost``: minimizes latency under a maximum cost per time frame (the specification, 4.2.4).
 
-The prices are those of ``prices``, which also checks COST_CAP.
+The module ``prices`` has the prices, and also checks COST_CAP.
 """
 
 import math

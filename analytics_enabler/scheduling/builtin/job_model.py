@@ -21,7 +21,7 @@ class Amounts:
     """An amount that a scheduler limits or minimizes, such as power or money; all are at least 0.
 
     ``of_task``: returns the amount of a task for each node. ``per_byte``: for each node, the amount
-    per byte/s that leaves its site; None: nothing.
+    per byte/s that leaves its site; None: 0.
     """
 
     of_task: Callable[[Task], Floats]

@@ -24,7 +24,7 @@ from analytics_enabler.scheduling.builtin.job_model import (
     running_nodes,
 )
 from analytics_enabler.scheduling.builtin.nodes_table import NodesTable
-from analytics_enabler.scheduling.builtin.objective import Found, Objective, find
+from analytics_enabler.scheduling.builtin.objective import Objective, ValuedPlacement, find
 from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Job, Placement
 from analytics_enabler.scheduling.model.snapshot import Fog
@@ -33,13 +33,13 @@ _MOVE_S = 60.0
 """The cost of a migration of a task, as a duration (s) of the objective of its job."""
 
 MIN_GAIN_MS = 5.0
-"""The least difference of critical paths (ms) that counts for running tasks.
+"""The minimum difference of critical paths (ms) that counts for running tasks.
 
-Smaller ones are about the noise of the measured latencies.
+Smaller differences are about as large as the noise of the measured latencies.
 """
 
 _MAX_ROUNDS = 3
-"""The maximum number of rounds in which jobs are placed again, besides the others."""
+"""The maximum number of rounds in which jobs are placed again, with the load of the others."""
 
 _TOLERANCE = 1e-9
 
@@ -90,7 +90,9 @@ def place(jobs: Sequence[Job], fog: Fog, current: Placement, method: Method) -> 
     return Decision(placement, tuple(refusals(jobs, fog, placement)), gaps)
 
 
-def _placement(jobs: Sequence[Job], fog: Fog, found: Mapping[str, Found | None]) -> Placement:
+def _placement(
+    jobs: Sequence[Job], fog: Fog, found: Mapping[str, ValuedPlacement | None]
+) -> Placement:
     names = list(fog.by_name)
     nodes: dict[str, NodeByTask] = {
         job.id: {
@@ -119,7 +121,7 @@ def _place_jobs(
     *,
     running: Set[str] = frozenset(),
     actual: Placement | None = None,
-) -> dict[str, Found | None]:
+) -> dict[str, ValuedPlacement | None]:
     """Return job id -> its placement.
 
     ``running``: the jobs with running tasks, for which small differences of paths do not count.
@@ -129,7 +131,7 @@ def _place_jobs(
     table = NodesTable(fog, jobs)
     amounts = method.amounts(table)
     retained = {job.id: retain_running(job, start, table) for job in jobs}
-    found: dict[str, Found | None] = {}
+    found: dict[str, ValuedPlacement | None] = {}
     for job in jobs:
         release(job, retained[job.id], table)
         is_proposed = actual is not None and job.id not in running
@@ -149,7 +151,9 @@ def _place_jobs(
     return found
 
 
-def _move_job(model: JobModel, method: Method, min_gain_ms: float, *, stays: bool) -> Found | None:
+def _move_job(
+    model: JobModel, method: Method, min_gain_ms: float, *, stays: bool
+) -> ValuedPlacement | None:
     """Return the placement of a job with running tasks, which move only if this pays."""
     objective = method.objective(model.job)
     current = model.current
@@ -179,7 +183,11 @@ def _move_job(model: JobModel, method: Method, min_gain_ms: float, *, stays: boo
 
 
 def _without_noise(
-    objective: Objective, model: JobModel, best: Found, staying: Found, min_gain_ms: float
+    objective: Objective,
+    model: JobModel,
+    best: ValuedPlacement,
+    staying: ValuedPlacement,
+    min_gain_ms: float,
 ) -> float:
     """Return the objective of ``best``, with the path of ``staying`` if it differs too little."""
     path, other = model.path_ms(best.nodes), model.path_ms(staying.nodes)

@@ -164,7 +164,7 @@ class JobProgram:
                     cores[at[node]], memory[at[node]] = task.cores, task.memory_mb
                 if node in checks:
                     cores[checks[node]] = task.check_cores
-            # What is free includes rounding errors, and a suspended node may have too little.
+            # The free capacity includes rounding errors, and a suspended node may have too little.
             self._rows.add(cores, -math.inf, max(float(table.cores_free[node]), 0.0) + _SLACK)
             self._rows.add(memory, -math.inf, max(float(table.memory_free[node]), 0.0) + _SLACK)
 

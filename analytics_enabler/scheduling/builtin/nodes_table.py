@@ -28,7 +28,7 @@ class NodesTable:
     """The nodes of a fog, ordered by name; each array has an element for each node.
 
     ``jobs``: the jobs whose sites ``from_site`` and ``to_site`` accept. ``cores_free``,
-    ``memory_free``: what remains after the tasks that were allocated.
+    ``memory_free``: the free capacity after the allocated tasks.
     """
 
     def __init__(self, fog: Fog, jobs: Iterable[Job]) -> None:

@@ -33,7 +33,7 @@ INVALID = Value(2**31, math.inf, math.inf, math.inf)
 
 
 @dataclass(frozen=True)
-class Found:
+class ValuedPlacement:
     """A placement of a job, its value, and its gap: 0 for an optimum; None: unknown."""
 
     nodes: Numbers
@@ -86,7 +86,7 @@ def find(
     model: JobModel,
     fixed: Numbers | None = None,
     heuristics: Sequence[Callable[[JobModel, Numbers], Numbers | None]] = (),
-) -> Found | None:
+) -> ValuedPlacement | None:
     """Return the best placement that was found for a job; None: the job cannot be placed.
 
     ``fixed``: tasks that run on these nodes, and do not move. ``heuristics``: functions that return
@@ -102,12 +102,12 @@ def find(
     choices = sum(len(nodes) > 1 for nodes in candidates)
     start = greedy(objective, model, candidates)
     if start is not None and choices <= 1 and NOWHERE not in start:
-        # The greedy choice of the only task with a choice compares all its nodes.
-        return Found(start, value_of(objective, model, start), 0.0)
+        # Only one task has several nodes, and the greedy choice compares all of them.
+        return ValuedPlacement(start, value_of(objective, model, start), 0.0)
     if variables_of(names, model) <= MAX_VARIABLES:
         exact = objective.solve(JobProgram(model, names, objective.points(model)))
         if exact is not None:
-            return Found(exact, value_of(objective, model, exact), 0.0)
+            return ValuedPlacement(exact, value_of(objective, model, exact), 0.0)
         # Without a placement within the maximum amount, the heuristics have the least excess.
     starts = [start, *(make(model, fixed or model.current) for make in heuristics)]
     improved = [improve(objective, model, candidates, each) for each in starts if each is not None]
@@ -117,7 +117,7 @@ def find(
     value = value_of(objective, model, best)
     if value.missing >= INVALID.missing:
         return None
-    return Found(best, value, _gap(value.objective, objective.least(model)))
+    return ValuedPlacement(best, value, _gap(value.objective, objective.least(model)))
 
 
 def greedy(objective: Objective, model: JobModel, candidates: Sequence[Indices]) -> Numbers | None:

@@ -45,7 +45,7 @@ _TOLERANCE = 0.3
 """The relative error at which a sample counts half."""
 
 _MIN_PREDICTED = 1e-9
-"""The prediction (s or bytes) up to which a sample has no work to scale the coefficients by."""
+"""The prediction (s or bytes) up to which a sample does not scale the coefficients."""
 
 
 class Sample(msgspec.Struct, frozen=True):

@@ -35,7 +35,7 @@ _SMOOTHING = 0.3
 """The share of the newest fit in a coefficient."""
 
 _FACTOR_PRIOR = 3.0
-"""The number of observations after which a worker's factor is half of what they state."""
+"""The number of observations of a worker that have half of the weight in its factor."""
 
 _MIN_CORES = 1e-3
 

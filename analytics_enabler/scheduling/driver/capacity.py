@@ -1,4 +1,4 @@
-"""The limit of estimated demands: what runs on a node already fits there."""
+"""The limit of estimated demands, so that the tasks that run on a node always fit there."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """The changes of the jobs and the fog since a decision, and how urgent a new decision is."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -57,14 +57,19 @@ def _parts(jobs: Sequence[Job], fog: Fog) -> dict[str, object]:
 
 
 def has_unplaced(
-    jobs: Sequence[Job], placement: Placement, current: Mapping[str, Mapping[str, str]]
+    jobs: Sequence[Job],
+    placement: Placement,
+    current: Mapping[str, Mapping[str, str]],
+    drained: Collection[str] = (),
 ) -> bool:
-    """Return whether a task is not placed, and runs nowhere.
+    """Return whether a task is not placed, and runs nowhere or on a drained node.
 
     ``current``: job -> task -> the node that runs it, perhaps at a site that is unreachable now.
+    ``drained``: the drained nodes.
     """
     return any(
-        (job.id, task.id) not in placement.by_task and task.id not in current.get(job.id, {})
+        (job.id, task.id) not in placement.by_task
+        and ((node := current.get(job.id, {}).get(task.id)) is None or node in drained)
         for job in jobs
         for task in job.tasks
     )

@@ -1,7 +1,7 @@
 """The driver of the schedulers: requests and stores a decision when the input changes."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -74,21 +74,28 @@ class PlacementDriver:
         self._unexplained: tuple[Sequence[Job], Fog, Placement, Placement] | None = None
         """The jobs, the fog, and the placements before and after moves without reasons so far."""
 
-    async def place(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> NodesByJob:
+    async def place(
+        self,
+        jobs: Sequence[Job],
+        fog: Fog,
+        current: NodesByJob,
+        drained: Collection[str] = (),
+    ) -> NodesByJob:
         """Return the placement of the jobs: job id -> task -> node.
 
         A new decision is requested if the jobs or the fog have changed since the last decision,
         ``REFRESH_MS`` after the last decision, or when a failed request is due again. Small changes
         of the fog's figures are ignored, as are losses that do not last. If only ``FIGURES`` have
         changed, the new decision waits until ``FIGURES_MS`` after the last one, unless a task runs
-        nowhere, or a node lacks memory. ``current``: the nodes that run the tasks now.
+        nowhere or waits on a drained node, or a node lacks memory. ``fog``: without the ``drained``
+        nodes. ``current``: the nodes that run the tasks now.
         """
         now = self._clock()
         self._losses.observe(fog, now)
         self._fog = fog = stabilize(self._losses.lasting(fog, now), self._fog)
         fog_state = _comparable(fog)
         jobs = self._with_stays(jobs, now)
-        causes = self._causes(jobs, fog_state, current, now)
+        causes = self._causes(jobs, fog_state, current, drained, now)
         if not causes:
             return nodes_by_job(self.outcome.decision.placement)
         log.debug("placement_requested", causes=causes)
@@ -107,7 +114,14 @@ class PlacementDriver:
         self.reasons, self._unexplained = {}, (jobs, fog, before, after) if moved else None
         return placement
 
-    def _causes(self, jobs: tuple[Job, ...], fog: Fog, current: NodesByJob, now: int) -> list[str]:
+    def _causes(
+        self,
+        jobs: tuple[Job, ...],
+        fog: Fog,
+        current: NodesByJob,
+        drained: Collection[str],
+        now: int,
+    ) -> list[str]:
         """Return why a new decision is due; empty: the decision in force remains."""
         if self._decided is None:
             return ["start"]
@@ -119,7 +133,7 @@ class PlacementDriver:
         can_wait = (
             age < FIGURES_MS
             and changed <= FIGURES
-            and not has_unplaced(jobs, placement, current)
+            and not has_unplaced(jobs, placement, current, drained)
             and not lacks_memory(jobs, fog, placement)
         )
         return [*due, *sorted(changed)] if due or not can_wait else []

@@ -35,7 +35,7 @@ COOL_MS = 60_000
 """The time (ms) below ``COOL_LOAD`` after which a node is no longer a hot spot."""
 
 BLOCK_MS = 300_000
-"""The time (ms) for which a fragment stays that no scheduler has placed elsewhere."""
+"""The time (ms) for which a fragment stays if no scheduler has placed it elsewhere."""
 
 REASON_MS = 180_000
 """The time (ms) for which a reason explains the moves of a task."""
@@ -96,8 +96,9 @@ class Elasticity:
         """Return the jobs; the tasks that leave a hot spot avoid it, and other hot spots.
 
         ``current``: job -> task -> the node that runs it. ``present_cores``: the present demands,
-        where they differ from those of the tasks. The latter follow in steps of a quarter, so that
-        noise causes no new decision, and would hide a load of up to a quarter above the limit.
+        where they differ from the demands of the tasks. The demands of the tasks follow in steps of
+        a quarter, so that noise causes no new decision, and would hide a load of up to a quarter
+        above the limit.
         """
         now, self._current = self._clock(), current
         tasks = {(job.id, task.id): task for job in jobs for task in job.tasks}
@@ -205,7 +206,7 @@ class Elasticity:
                 if node in fog.by_name:
                     free.allocate(task, node)
         excess = hot.cores_free - free.cores(hot.name) - TARGET_LOAD * hot.cores_free
-        # Those that have been chosen still run here, until the schedulers have moved them.
+        # The chosen tasks still run here, until the schedulers have moved them.
         moving = {
             key
             for key, nodes in self._left.items()

@@ -114,14 +114,14 @@ class FailedRequests:
 
 
 def _jobs_of(request_name: str, jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """Return the jobs of a request, without what changes by itself."""
+    """Return the jobs of a request, without the parts that change by themselves."""
     return tuple(lasting_job(job) for job in jobs if job.request_name == request_name)
 
 
 def lasting_job(job: Job) -> Job:
-    """Return a job without what changes by itself.
+    """Return a job without the parts that change by themselves.
 
-    This is: whether the job stays after a move, and the estimates of demands and streams.
+    These parts are ``stays``, and the estimates of demands and streams.
     """
     return replace(
         job,

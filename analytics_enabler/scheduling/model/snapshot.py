@@ -201,10 +201,10 @@ class Fog(msgspec.Struct, frozen=True, dict=True):
         return {site: tuple(nodes) for site, nodes in by_site.items()}
 
     def with_nodes(self, nodes: Iterable[Node]) -> "Fog":
-        """Return a fog with other nodes, and all else of this fog.
+        """Return this fog with other nodes.
 
-        The latencies are not computed again if they have the sites of these nodes: in a fog of 700
-        sites this takes a second.
+        The latencies are not computed again if they include the sites of the nodes: in a fog of 700
+        sites, the computation takes a second.
         """
         fog = msgspec.structs.replace(self, nodes=tuple(nodes))
         paths = self.__dict__.get("_shortest_paths")

@@ -121,10 +121,10 @@ def _check(source: PointSource, compared: _Compared, context: Context) -> Iterat
             _hint_of_kind(compared.constants, seen),
         )
         return
-    wanted = [each for each in compared.constants if kind_of(each) in kinds]
-    texts = [each for each in wanted if isinstance(each, str)]
+    comparable = [each for each in compared.constants if kind_of(each) in kinds]
+    texts = [each for each in comparable if isinstance(each, str)]
     # A site that does not exist has a warning of its own.
-    is_known = len(texts) < len(wanted) or compared.attribute == "site"
+    is_known = len(texts) < len(comparable) or compared.attribute == "site"
     if not compared.equal or not texts or is_known or not set(texts).isdisjoint(seen):
         return
     listed = " or ".join(f"`{text}`" for text in texts[:_MAX_SHOWN])

@@ -19,8 +19,7 @@ Points = Mapping[str, Collection[PointAttributes]]
 """Metric -> the different attributes of its recent points."""
 
 MAX_POINTS = 1000
-"""The maximum number of different attributes of points of a metric; of as many, there may be more.
-"""
+"""The maximum number of different attributes of points that are retained for a metric."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,16 +113,16 @@ def _chosen(
     """Return the points that a value reads; none if a condition is unclear."""
     source = node.source
     terms = [*point_conditions(insight, source)]
-    if source.predicate is not None or any(_wanted(each) is None for each in terms):
+    if source.predicate is not None or any(_required_texts(each) is None for each in terms):
         return []
     # A condition on the keys of results, too, may leave one entity.
-    wanted = [*filter(None, map(_wanted, (*terms, *conjuncts(insight.when.on_results))))]
+    required = [*filter(None, map(_required_texts, (*terms, *conjuncts(insight.when.on_results))))]
     if source.entities:
-        wanted.append((ENTITY, frozenset(source.entities)))
-    return [each for each in points if all(each.get(name) in texts for name, texts in wanted)]
+        required.append((ENTITY, frozenset(source.entities)))
+    return [each for each in points if all(each.get(name) in texts for name, texts in required)]
 
 
-def _wanted(term: BoundCondition) -> tuple[str, frozenset[str]] | None:
+def _required_texts(term: BoundCondition) -> tuple[str, frozenset[str]] | None:
     """Return (attribute, texts) of a condition that the attribute is one of the texts, or None."""
     match term:
         case BoundComparison("==", AttributeRead(name), Constant(str() as text)) | BoundComparison(

@@ -55,6 +55,6 @@ def check_geohashes(insight: BoundInsight, context: Context) -> Iterator[Diagnos
                 yield warning(
                     node.span,
                     f"no position has the geohash `{text}` of {characters:.0f} characters",
-                    f"A geohash has {characters:.0f} of the digits and small letters except a, i, "
-                    "l and o.",
+                    f"A geohash has {characters:.0f} of the digits and lower-case letters except "
+                    "a, i, l and o.",
                 )

@@ -179,7 +179,7 @@ def without_feed(
 
 def _without_from(node: ast.SyntaxNode) -> ast.SyntaxNode:
     node = map_children(node, _without_from)
-    # It stays a MetricStream: a bare name might be an attribute in a condition.
+    # The node stays a MetricStream: a bare name might be an attribute in a condition.
     return replace(node, members=()) if isinstance(node, ast.MetricStream) else node
 
 

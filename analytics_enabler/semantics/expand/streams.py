@@ -132,7 +132,7 @@ class StreamDefinitions:
             sources.append(_membership("entityID", members, node.span))
         terms = [any_of(sources)] if sources else []
         terms += [] if node.when is None else [node.when]
-        # It stays a MetricStream: a bare name might be an attribute in a condition.
+        # The node stays a MetricStream: a bare name might be an attribute in a condition.
         return replace(node, members=(), when=all_of(terms) if terms else None)
 
     def _position(self, stream: ast.MetricStream) -> ast.Position:

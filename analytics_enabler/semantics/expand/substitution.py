@@ -139,7 +139,7 @@ class _Expansion:
             )
             return call
         body = self._expand(definition.body, bound, depth + 1, compared=compared)
-        # Errors in arithmetic point at the call; those of a name or a function at the body.
+        # Errors in arithmetic point at the call; errors of a name or a function point at the body.
         return replace(body, span=call.span) if isinstance(body, ast.Binary) else body
 
     def _list(

@@ -286,7 +286,7 @@ def _retimed(
     """
     if not isinstance(part, Aggregate):
         return part
-    # The size of a window stays, even of one that spanned the interval of its insight. An
+    # The size of a window stays, even if it was the interval of the insight. An
     # accumulator has no window: it takes each point once.
     size = part.size_ms
     if part.function in ACCUMULATED:

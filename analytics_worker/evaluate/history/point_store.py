@@ -104,7 +104,7 @@ class PointStore:
         """
         connection = sqlite3.connect(folder / _FILE, timeout=_TIMEOUT_S, isolation_level=None)
         try:
-            # Nothing is left of a query after a power cut: it replays.
+            # After a power cut, nothing remains of a query, so the next query replays.
             connection.execute("pragma synchronous = off")
             connection.executescript(_SCHEMA)
             RunStore.create(connection)

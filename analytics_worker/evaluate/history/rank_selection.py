@@ -3,7 +3,7 @@
 Windows that end one after the other have most of their points in common: their *core*. The other
 points of a window are its *loose* points. If a window has n loose points, its value of rank r is
 between the values of ranks r - n and r of the core, or is loose. So a narrow range of the core, and
-the loose points, contain the wanted values of all windows.
+the loose points, contain the selected values of all windows.
 """
 
 import math
@@ -18,7 +18,7 @@ from analytics_worker.evaluate.history.sorted_runs import Blocks
 from analytics_worker.operators.points import Floats
 
 Ranks = Callable[[int], tuple[int, int]]
-"""Number of values -> the first and the last wanted rank, from 0 on."""
+"""Number of values -> the first and the last rank to select, from 0 on."""
 
 _MIN_LOOSE = 512
 
@@ -139,13 +139,13 @@ def _selected(
     core: Floats, blocks: Blocks | None, loose: Sequence[Floats], ranks: Ranks, core_count: int
 ) -> Iterator[Selected]:
     counts = [core_count + len(each) for each in loose]
-    wanted = [ranks(count) if count else (0, -1) for count in counts]
+    rank_ranges = [ranks(count) if count else (0, -1) for count in counts]
     some = [number for number, count in enumerate(counts) if count]
-    lowest = min((wanted[number][0] - len(loose[number]) for number in some), default=0)
+    lowest = min((rank_ranges[number][0] - len(loose[number]) for number in some), default=0)
     below = max(0, lowest)
-    until = min(core_count, max((wanted[number][1] + 1 for number in some), default=0))
+    until = min(core_count, max((rank_ranges[number][1] + 1 for number in some), default=0))
     narrow = _core_values(core, blocks, below, until)
-    for count, values, (first, last) in zip(counts, loose, wanted, strict=True):
+    for count, values, (first, last) in zip(counts, loose, rank_ranges, strict=True):
         if not count:
             yield Selected(0, values)
             continue
@@ -180,7 +180,7 @@ def _narrowed(blocks: Blocks, others: int, first: int, after: int) -> tuple[int,
     omitted blocks whose values have lower ranks.
     """
     least, greatest, counts = (blocks.records[name] for name in ("min", "max", "count"))
-    # At most the values of blocks that begin below a value, and all others, are less than it.
+    # At most the values of blocks that begin below a value, and all ``others``, are less.
     order = np.argsort(least)
     begins = least[order]
     fewer = np.concatenate([[0], np.cumsum(counts[order])])

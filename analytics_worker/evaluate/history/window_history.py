@@ -98,6 +98,6 @@ class _WindowMerger:
         first, last = int(self._ts.min()), int(self._ts.max())
         span = last - first + 2
         places = self._key * span + (self._ts - first + 1)
-        wanted = key * span + np.clip(times - first + 1, 0, span - 1)
-        found: Integers = np.searchsorted(places, wanted, side="right")
+        searched = key * span + np.clip(times - first + 1, 0, span - 1)
+        found: Integers = np.searchsorted(places, searched, side="right")
         return found

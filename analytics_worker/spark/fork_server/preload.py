@@ -1,8 +1,8 @@
 # ruff: noqa: F401
 """The modules that Spark's Python processes need, imported once before the processes are forked.
 
-Pages that a process writes itself belong to it alone, so modules that all of them would import
-later are among these.
+The processes share the memory of these modules. A module that each process imports itself needs
+memory in each process.
 """
 
 import gc

@@ -14,7 +14,7 @@ export function recordAnswer() {
 /** Return the time of the enabler at which it answered last; null: it has not answered yet. */
 export const lastAnswer = () => (answeredAt === null ? null : answeredAt + skew);
 
-/** Learn the time of the enabler from the header Date of an answer that has just arrived. */
+/** Set the time of the enabler from the header Date of an answer that has just arrived. */
 export function learn(date) {
   recordAnswer();
   const at = Date.parse(date ?? "");

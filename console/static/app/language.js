@@ -67,7 +67,7 @@ export function everyOf(insight) {
   return insight.each_point ? "each point" : duration(insight.every_ms);
 }
 
-/** Return what people call a deployment: its name, or the names of its insights. */
+/** Return the title of a deployment: its name, or the names of its insights. */
 export const titleOf = (deployment) =>
   deployment.name ?? (deployment.insights?.map((each) => each.name).join(", ") || deployment.deployment_id);
 
@@ -90,7 +90,7 @@ export const SUMMARY = [
   ["BY region, line", "One result for each region and line: these are attributes of the points, see Metrics"],
   ['WHEN region == "north"', "Only points with this attribute"],
   ["WHEN > 100", "Only results above 100. AND, OR, NOT and IN (…) combine conditions"],
-  ["WHEN COUNT(metric, 1 MINUTE) > 5", "Only results of more than five points. Any function can stand in a condition"],
+  ["WHEN COUNT(metric, 1 MINUTE) > 5", "Only results of more than five points. A condition can contain any function"],
   ["EVERY 10 SECONDS", "The interval of results. Without EVERY: a result at each point. The order is BY, WHEN, EVERY, WITH"],
   ["WITH SALIENCE 5", "Options, at the end: importance, SAMPLE 0.2, SCHEDULER=latency …"],
   ["60 - AVG(passengers)", "Arithmetic of results; INSIGHT name is the result of another insight"],

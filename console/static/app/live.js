@@ -77,7 +77,7 @@ function readDecisions() {
   );
 }
 
-/** End reading events, and forget what was read. */
+/** End reading events, and discard the read data. */
 export function stop() {
   isRunning = false;
   document.removeEventListener("visibilitychange", onVisibility);
@@ -151,7 +151,7 @@ function reconnect(ms) {
   timer = setTimeout(connect, ms);
 }
 
-/** Read what the stream brings by other requests, until a stream is open. */
+/** Read the data of the stream by other requests, until a stream is open. */
 function startPolling() {
   if (connection.value !== "down") connection.set("lost");
   stopPolling ??= poll(POLLED);
@@ -231,14 +231,14 @@ function connect() {
   };
 }
 
-/** Read why a stream is refused, which an EventSource does not tell. */
+/** Read why a stream is refused, because an EventSource does not report the reason. */
 async function explain(url) {
   const controller = new AbortController();
   try {
     const answer = await fetch(url, {credentials: "same-origin", cache: "no-store", signal: controller.signal});
     if (!answer.ok) refusal.set((await answer.json()).error?.message ?? "");
   } catch {
-    // Without an answer, the polling finds out what is the matter.
+    // Without an answer, the polling finds the reason.
   }
   controller.abort();
 }

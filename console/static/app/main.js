@@ -73,7 +73,7 @@ function Shell({user}) {
   useEffect(() => {
     if (former.current === view) return;
     former.current = view;
-    // A keyboard or a screen reader goes on with what the new page shows.
+    // A keyboard or a screen reader continues in the new page.
     document.getElementById("main").focus({preventScroll: true});
     scrollTo(0, 0);
   }, [view]);
@@ -114,15 +114,15 @@ function NoPage() {
 /** The pages on which an address shows another document for each of its first parts. */
 const DOCUMENTS = ["insights", "write"];
 
-/** Return what an address shows as a whole; within it, a click changes only a part of the page. */
+/** Return the view at an address; within a view, a click changes only a part of the page. */
 const viewOf = ({page, parts}) => (DOCUMENTS.includes(page) ? [page, parts[0]] : [page]).join("/");
 
-/** A notice while the enabler does not answer, since what the pages show is old then. */
+/** A notice while the enabler does not answer, since the pages then show an old state. */
 function Down() {
   const connection = useStore(live.connection);
   const since = useStore(live.downSince);
   if (connection !== "down") return null;
-  return html`<div class="notice bad down" role="alert">The enabler has not answered since ${clock(since)}: this page shows what was known then. It goes on by itself when the enabler is back.</div>`;
+  return html`<div class="notice bad down" role="alert">The enabler has not answered since ${clock(since)}: this page shows the state of that time. It continues when the enabler answers again.</div>`;
 }
 
 function isTyping({composedPath, target}) {

@@ -1,4 +1,4 @@
-// Polls what the stream of events brings, while that stream is not available: for example at the
+// Polls the data of the stream of events while that stream is not available: for example at the
 // limit of followers, or behind a proxy that does not pass on streams.
 
 import {get, path} from "./api.js";

@@ -241,7 +241,7 @@ function ResultTable({set, unit, amendments}) {
         <thead class="sticky"><tr><th>Time</th><th>Key</th><th class="right">Value</th><th class="right">Bounds</th><th class="right">Computed after</th><th>Notes</th></tr></thead>
         <tbody>${rows.map((each, n) => html`
           <${Row} key=${`${each.ts} ${JSON.stringify(each.key)}`} result=${each} unit=${each.ts > (amendments.at(-1)?.at ?? 0) ? unit : null} text=${set.byId.get(JSON.stringify(each.key))?.text} />
-          ${between(n).map(({at}) => html`<tr key=${at} class="mark"><td colspan="6">Amended at ${when(at)}: the results below are those of the former text.</td></tr>`)}`)}</tbody>
+          ${between(n).map(({at}) => html`<tr key=${at} class="mark"><td colspan="6">Amended at ${when(at)}: the results below belong to the former text.</td></tr>`)}`)}</tbody>
       </table>
     </div>`;
 }

@@ -81,7 +81,7 @@ export function SqlBox({query}) {
     <//>
     <${Card} title="Rows" flush footer=${answer && `${counted(answer.rows.length, "row")} in ${duration(state.ms)}`}>
       ${answer === null && html`<${Empty} title=${state.isBusy ? "Running …" : "Nothing to show yet"}>${!state.isBusy && "Run a query: its rows appear here, and as a plot if they have times and numbers."}<//>`}
-      ${answer && state.isBusy && html`<p class="notice plain" role="status">Running … The rows below are those of the query before.</p>`}
+      ${answer && state.isBusy && html`<p class="notice plain" role="status">Running … The rows below belong to the previous query.</p>`}
       ${answer?.rows.length === 0 && html`<${Empty} title="No rows">The answer of the query has no rows.<//>`}
       <div class=${state.isBusy ? "outdated" : ""}>
         ${canPlot && html`<${TablePlot} columns=${answer.columns} rows=${answer.rows} label="The rows as a plot; the values are in the table below" />`}

@@ -1,4 +1,4 @@
-// The start page: is all well? What is not, since when, and what to do.
+// The start page: the state of the fog, and its problems with their beginnings and remedies.
 
 import {html} from "../vendor/interface.js";
 import {ago, sentence, visible, when} from "../app/format.js";
@@ -39,7 +39,7 @@ export function StartPage() {
 
 /** Return the sentence below the verdict, if there are problems. */
 export const summaryOf = (count) =>
-  count === 1 ? "There is 1 problem; below is what to do." : `There are ${count} problems, the most serious first; below is what to do.`;
+  count === 1 ? "There is 1 problem; its remedy is below." : `There are ${count} problems, the most serious first; their remedies are below.`;
 
 function Verdict({report}) {
   const [tone, title] = VERDICTS[report.state] ?? VERDICTS.degraded;
@@ -88,7 +88,7 @@ function Problems({problems}) {
     <//>`;
 }
 
-/** Return the page of what a problem is about; null: it has none. */
+/** Return the page of the subject of a problem; null: no page. */
 function linkOf({kind, subject, site}) {
   if (site) return link("fog", site);
   return kind.startsWith("insight_") ? insightLink(subject) : null;

@@ -78,7 +78,7 @@ function Review({base, present: latest, text, name, isBusy, onAmend, onClose}) {
   return html`
     <${Dialog} title="Amend the deployment" wide onClose=${onClose}>
       ${isOld && html`
-        <div class="notice row apart" role="alert"><span>The deployment was changed meanwhile <${Name} text=${authorOf(latest)} />. Look at this change before you go on.</span>
+        <div class="notice row apart" role="alert"><span>The deployment was changed meanwhile <${Name} text=${authorOf(latest)} />. Look at this change before you continue.</span>
           <button type="button" class="button small" onClick=${() => setPresent(latest)}>Show the change</button></div>`}
       ${isChanged
         ? html`

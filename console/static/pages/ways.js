@@ -38,7 +38,7 @@ export function Ways({id, insight}) {
   const promql = promqlOf(insight.name);
   const grafana = session.value?.grafana_url;
   return html`
-    <${Card} title="Take it elsewhere">
+    <${Card} title="Use the results elsewhere">
       <div class="stack">
         <div class="row apart">
           <${Segments} label="Range of the file" value=${hours} onChange=${setHours} choices=${[["1", "1 h"], ["24", "24 h"], ["168", "7 days"]]} />

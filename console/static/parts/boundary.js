@@ -1,4 +1,4 @@
-// What a page shows if its code fails: the rest of the console goes on.
+// What a page shows if its code fails: the rest of the console continues.
 
 import {html} from "../vendor/interface.js";
 import {ErrorNotice} from "./ui.js";

@@ -46,7 +46,7 @@ export function useStart(metric, text, onText) {
     if (text !== next) keep(text);
     rememberExample(next);
     onText(next);
-    // After a reload, the page goes on with what was written since.
+    // After a reload, the page continues with the text written since.
     history.replaceState(null, "", `${location.href.split("#")[0]}${link("write")}`);
   }, [metric]);
   const restore = () => {

@@ -88,7 +88,7 @@ export function TextEditor({value, onChange, language, label, complete, problems
 
   useEffect(() => {
     const root = host.current.shadowRoot ?? host.current.attachShadow({mode: "open"});
-    // Tab takes a completion while the list is open, and else goes on to the next element.
+    // Tab takes a completion while the list is open, and else moves to the next element.
     const take = {key: "Tab", run: completionKeymap.find((each) => each.key === "Enter").run};
     const run = {key: "Mod-Enter", run: () => (latest.current.onRun?.(), true)};
     const state = EditorState.create({

@@ -114,7 +114,7 @@ export const listOf = ({values}) =>
 export const boundsOf = (result) =>
   typeof result?.low === "number" ? `${number(result.low)} … ${number(result.high)}` : "–";
 
-/** Return what is special about a result. */
+/** Return the remarks on a result. */
 export function notesOf(result) {
   const notes = [];
   if (result.revision > 0) notes.push(`corrected (revision ${result.revision})`);

@@ -136,9 +136,9 @@ class FailoverReader:
         points match than the request allows.
         """
         events = published_series(self._membership.facts_of(site))
-        wanted = frozenset(request.series)
+        named = frozenset(request.series)
         requested = await asyncio.to_thread(
-            lambda: {each: metadata for each, metadata in events if each in wanted}
+            lambda: {each: metadata for each, metadata in events if each in named}
         )
         batches: list[pa.RecordBatch] = []
         missing: list[str] = []

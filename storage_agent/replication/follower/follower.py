@@ -42,8 +42,7 @@ from storage_agent.replication.facts import (
     replica_stream_name,
 )
 from storage_agent.replication.follower.replica import (
-    FOLLOWING,
-    WAITING,
+    FollowState,
     Replica,
     is_half_made,
     open_replica,
@@ -59,14 +58,6 @@ _MAKE_S = 2.0
 """The time (s) of a round after which it creates no further replica of the same source."""
 
 _MAX_SCHEMA_BYTES = 8 * 2**20
-_DISK_FULL = "too little free space on the disk"
-_MISSED_DELETIONS = (
-    "the source has dropped tombstones that the replica needs; withdraw the copy and request it "
-    "again"
-)
-_LOST_ROWS = "the replica has lost rows; withdraw the copy and request it again"
-_TOO_LARGE = "the source sends rows in parts that are too large to store; upgrade the source"
-_PROBLEMS = (_DISK_FULL, _MISSED_DELETIONS, _LOST_ROWS, _TOO_LARGE)
 
 _Key = tuple[str, str]
 """The key of a replica: (source site, id of the copy)."""
@@ -125,7 +116,8 @@ class Follower:
                 withheld=replica.copy.withheld,
                 complete=replica.complete,
                 deleted=replica.deleted,
-                state=replica.state if replica.state in _PROBLEMS else FOLLOWING,
+                # The encoder omits the default only if it is this str, and no member of the enum.
+                state=(replica.state if replica.state.is_problem else FollowState.FOLLOWING).value,
                 reads=self._reads_per_minute(replica),
                 instance=replica.instance,
             )
@@ -210,7 +202,7 @@ class Follower:
             if key not in desired:
                 await self._stop(key)
                 if self._is_withdrawn(replica) and self._is_replaced(replica, desired):
-                    # A refused stream cannot be deleted now; the other replicas go on.
+                    # A refused stream cannot be deleted now; the other replicas continue.
                     with contextlib.suppress(LostDataError):
                         await self._delete(key, replica)
         starting: dict[str, list[Copy]] = {}
@@ -316,9 +308,8 @@ class Follower:
     def _is_withdrawn(self, replica: Replica) -> bool:
         """Return whether the source of a replica has withdrawn the copy of the replica.
 
-        No published copy may request the replica. Returns False if the source has
-        another store than before, because the source may have lost its list of copies with the old
-        store.
+        No published copy may request the replica. Returns False if the source has another store
+        than before, because the source may have lost its list of copies with the old store.
         """
         store = self._membership.store_of(replica.source)
         return store is not None and replica.store in (None, store)
@@ -342,7 +333,7 @@ class Follower:
             if self._streams is None:
                 raise UnavailableError("the agent is starting")
             if self.free_bytes() < self._min_free:
-                raise UnavailableError(_DISK_FULL)
+                raise UnavailableError(FollowState.DISK_FULL.value)
             name = replica_stream_name(source, copy)
             await self._streams.create(name, await self._fetch_schema(source, copy))
             stream = await self._streams.get(name)
@@ -362,11 +353,11 @@ class Follower:
     async def _follow(self, replica: Replica, on_chunk: Callable[[], None]) -> None:
         network, source, copy = self._membership.network, replica.source, replica.copy
         if replica.missed_deletions or self.free_bytes() < self._min_free:
-            replica.state = _MISSED_DELETIONS if replica.missed_deletions else _DISK_FULL
+            missed = replica.missed_deletions
+            replica.enter(FollowState.MISSED_DELETIONS if missed else FollowState.DISK_FULL)
             await asyncio.sleep(_PAUSED_S)
             return
-        if replica.state != _TOO_LARGE:
-            replica.state = WAITING
+        replica.enter(FollowState.WAITING)
         metadata = await fetch(network, source, _info_target(METADATA, source), StreamInfo)
         stream = await fetch(network, source, _info_target(copy.stream, source), StreamInfo)
         await replica.begin(str(metadata.attributes.get(STORE)), stream.first, stream.head)
@@ -386,15 +377,15 @@ class Follower:
                     if chunk.rows.num_rows and self.free_bytes() < self._min_free:
                         return
                     await self._add(replica, chunk)
-                    replica.state = _LOST_ROWS if replica.has_lost_rows else FOLLOWING
+                    lost = replica.has_lost_rows
+                    replica.enter(FollowState.LOST_ROWS if lost else FollowState.FOLLOWING)
                     on_chunk()
         except TooLargeError:
             # The source would send the same chunk again and again.
-            replica.state = _TOO_LARGE
+            replica.enter(FollowState.TOO_LARGE)
             await asyncio.sleep(_PAUSED_S)
         finally:
-            if replica.state != _TOO_LARGE:
-                replica.state = WAITING
+            replica.enter(FollowState.WAITING)
 
     async def _add(self, replica: Replica, chunk: Chunk) -> None:
         """Store a chunk; raise each ``TooLargeError``, but log only the first of a streak."""

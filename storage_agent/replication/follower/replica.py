@@ -8,6 +8,7 @@ rows again, because it lost its store or its last rows, the stored rows remain: 
 
 import secrets
 import time
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -15,24 +16,24 @@ import msgspec
 from mistbow.client.operation_model import Copy
 from mistbow.clock import Clock
 from mistbow.errors import UnavailableError
-from mistbow.streams.schemas import METADATA
 from mistbow.streams.wire import MAX_INT64, Chunk
 from storage_agent.membership.journal import STORE
+from storage_agent.replication.replica_attributes import (
+    BASE,
+    COPY,
+    SOURCE,
+    ReplicaAttributes,
+    read_attributes,
+)
 from storage_agent.replication.source.deletions import DeletionNotice, decode_notice
 from storage_agent.request_key import RequestKey
 from storage_agent.streams.conform import conform_received
 from storage_agent.streams.segments import empty_batch
 from storage_agent.streams.state import State
-from storage_agent.streams.streams import REPLICA_PREFIX, Stream
+from storage_agent.streams.streams import REPLICA_PREFIX, Stream, is_metadata_replica
 from storage_agent.timeseries.history import History
 
-WAITING = "waiting for its site"
-FOLLOWING = "following"
-
-# The stored attributes of a replica's stream.
-SOURCE = "of"
-COPY = "copy"
-_BASE = "base"
+# The stored attributes of a replica's stream that only this site reads.
 _COMPLETE = "complete"
 _COMPLETE_TO = "complete_to"
 _DELETED = "deleted"
@@ -41,6 +42,25 @@ _INSTANCE = "made"
 _LOST_ROWS = "lost"
 
 _SAVE_S = 5.0
+
+
+class FollowState(StrEnum):
+    """What a replica does, as text for operators; agents publish these texts."""
+
+    WAITING = "waiting for its site"
+    FOLLOWING = "following"
+    DISK_FULL = "too little free space on the disk"
+    MISSED_DELETIONS = (
+        "the source has dropped tombstones that the replica needs; withdraw the copy and request "
+        "it again"
+    )
+    LOST_ROWS = "the replica has lost rows; withdraw the copy and request it again"
+    TOO_LARGE = "the source sends rows in parts that are too large to store; upgrade the source"
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether an operator must act before the replica can have all rows."""
+        return self not in (FollowState.WAITING, FollowState.FOLLOWING)
 
 
 class Replica:
@@ -55,7 +75,7 @@ class Replica:
         self.source = source
         self.copy = copy
         self.history = History(stream.log, replaces=replaces)
-        self.state = WAITING
+        self._state = FollowState.WAITING
         self._stream = stream
         self._clock = clock
         self._complete_to = int(self._attribute(_COMPLETE_TO, 0))
@@ -67,6 +87,16 @@ class Replica:
     def name(self) -> str:
         """The name of the stream that stores the replica."""
         return self._stream.name
+
+    @property
+    def state(self) -> FollowState:
+        """What the replica does at present."""
+        return self._state
+
+    def enter(self, state: FollowState) -> None:
+        """Enter a state, but not ``WAITING`` after ``TOO_LARGE``, which an operator must see."""
+        if (self._state, state) != (FollowState.TOO_LARGE, FollowState.WAITING):
+            self._state = state
 
     @property
     def stream(self) -> Stream:
@@ -81,7 +111,7 @@ class Replica:
     @property
     def position(self) -> int:
         """The position in the source up to which the replica has stored all rows."""
-        return self._stream.log.frontier - int(self._attribute(_BASE, 0))
+        return self._stream.log.frontier - self._attributes.base
 
     @property
     def rows(self) -> int:
@@ -91,8 +121,7 @@ class Replica:
     @property
     def store(self) -> str | None:
         """The name of the source's store to which ``position`` refers; None before ``begin``."""
-        store: str | None = self._attribute(STORE, None)
-        return store
+        return self._attributes.store
 
     @property
     def complete(self) -> bool:
@@ -154,8 +183,8 @@ class Replica:
             position = head  # the source lost its end, which is only here now
         position = max(position, first)
         base = self._stream.log.frontier - position
-        if (self.store, self._attribute(_BASE, 0)) != (store, base):
-            changes |= {STORE: store, _BASE: base}
+        if (self.store, self._attributes.base) != (store, base):
+            changes |= {STORE: store, BASE: base}
         if changes:
             await self._set_attributes(changes)
         self._received = self.position
@@ -171,12 +200,12 @@ class Replica:
             await self._apply(decode_notice(chunk.note, self._stream.log.schema))
             return
         log = self._stream.log
-        reached = int(self._attribute(_BASE, 0)) + chunk.position.next
+        reached = self._attributes.base + chunk.position.next
         _check_position(reached)
         rows = conform_received(chunk.rows, log.schema)
         if rows.num_rows:
             # If an append was stored although it seemed to fail, this key finds it, however many
-            # rows it had: then the log's frontier is the position to go on from.
+            # rows it had: then the replica continues at the frontier of the log.
             key = RequestKey(f"replica-{log.frontier}")
             await self._stream.writer.append(rows, epoch=log.epoch, key=key, frontier=reached)
             if log.frontier != reached:
@@ -242,6 +271,10 @@ class Replica:
                 "an append that had timed out was stored; the deletions are requested again"
             )
 
+    @property
+    def _attributes(self) -> ReplicaAttributes:
+        return read_attributes(self._stream.log.attributes)
+
     def _attribute(self, name: str, default: Any) -> Any:
         return self._stream.log.attributes.get(name, default)
 
@@ -265,17 +298,24 @@ def _check_position(position: int) -> None:
         raise UnavailableError("the source states a position below 0, or above 2^63 - 1")
 
 
+def _is_replica(stream: Stream) -> bool:
+    """Return whether the name of a stream is that of a replica, but not of a metadata replica."""
+    return stream.name.startswith(REPLICA_PREFIX) and not is_metadata_replica(stream.name)
+
+
 def is_half_made(stream: Stream) -> bool:
     """Return whether a stream is empty, and was created for a replica that was never registered."""
-    is_replica = stream.name.startswith(REPLICA_PREFIX)
-    is_replica = is_replica and stream.name.split("/")[2:] != [METADATA]
-    return is_replica and COPY not in stream.log.attributes and stream.log.head == 0
+    is_registered = COPY in stream.log.attributes
+    return _is_replica(stream) and not is_registered and stream.log.head == 0
 
 
 def open_replica(stream: Stream, clock: Clock, *, replaces: bool = False) -> Replica | None:
     """Return the replica that a stream stores; None if the stream stores no replica."""
-    attributes = stream.log.attributes
-    if SOURCE not in attributes or COPY not in attributes:
+    # Clients give other streams attributes of any names, with any values.
+    if not _is_replica(stream):
         return None
-    copy = msgspec.json.decode(attributes[COPY], type=Copy)
-    return Replica(attributes[SOURCE], copy, stream, clock, replaces=replaces)
+    attributes = read_attributes(stream.log.attributes)
+    source, copy = attributes.source, attributes.copy
+    if source is None or copy is None:
+        return None
+    return Replica(source, copy, stream, clock, replaces=replaces)

@@ -62,7 +62,7 @@ class Offloader:
             except MistbowError as error:
                 log.info("offload_delayed", to=copy.target, copy=copy.id, error=error.message)
             except Exception as error:
-                # The offloads of the other copies go on.
+                # The offloads of the other copies continue.
                 log.error("offload_failed", to=copy.target, copy=copy.id, exc_info=error)
         self._copies.refresh()
 

@@ -54,7 +54,7 @@ def by_fragility(view: View) -> Iterator[CopyDecision]:
 
 
 def _full_copies(view: View, stream: str) -> Iterator[CopyDecision]:
-    # Restrictions are about series: of a stream without them, they withhold everything.
+    # Restrictions select series, so they withhold a whole stream without series.
     may_receive = view.may_receive_some if stream == RAW else view.may_receive_all
     sites = {site.name: site for site in view.others if may_receive(site, EVERYTHING)}
     why = f"{view.here.name} is fragile"

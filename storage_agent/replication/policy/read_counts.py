@@ -80,6 +80,6 @@ async def requested_filter(body: GetBody, catalogue: Catalogue) -> SeriesFilter 
 
 
 def _bounded_names(values: Names) -> tuple[str, ...]:
-    # A /get may name what no series can be called.
+    # A /get may contain names that no series can have.
     names = sorted(name for name in name_set(values) if 1 <= len(name) <= _MAX_NAME_LENGTH)
     return tuple(names) if len(names) <= _MAX_NAMES else ()

@@ -65,7 +65,7 @@ class StabilityMonitor:
                 amount = restarts * RESTART + losses * LOSS
                 history.instability = history.instability.plus(amount, now, HALF_LIFE_MS)
                 history.lost_links = history.lost_links.plus(losses, now, HALF_LIFE_MS)
-                # Either end may be the cause of a lost link; a site that loses all of its links is.
+                # Either end may cause a loss; a site that loses all its links is the cause.
                 self._own = self._own.plus(LOSS * losses / len(peers), now, HALF_LIFE_MS)
             if (latency := peer.latency_ms) is not None:
                 usual = history.usual_latency_ms

@@ -78,18 +78,18 @@ class CopyReader:
         has_begun = False
         try:
             async for chunk in chunks:
-                # Restrictions may have changed: each chunk is checked by those of now.
+                # Restrictions may have changed: each chunk is checked by the present ones.
                 self._copies.find_current(copy.target, copy.id)
                 yield replace(chunk, rows=self._filter_rows(copy, chunk.rows))
                 has_begun = True
         except (ConflictError, NotFoundError):
-            # The copy was withdrawn, or its stream deleted: an answer that has begun just ends.
+            # The copy was withdrawn, or its stream was deleted: an answer that has begun ends.
             if not has_begun:
                 raise
 
     def _filter_rows(self, copy: Copy, rows: pa.RecordBatch) -> pa.RecordBatch:
         if rows.schema.names[: len(POINTS.names)] != POINTS.names:
-            # Restrictions are about series: of a stream without them, they withhold everything.
+            # Restrictions select series, so they withhold a whole stream without series.
             return rows.slice(0, 0) if copy.withheld else rows
         rows = rows.select(POINTS.names)
         masks = []

@@ -31,10 +31,11 @@ _NOTICE = msgspec.json.Decoder(DeletionNotice)
 
 
 def decode_notice(note: str, schema: pa.Schema) -> DeletionNotice:
-    """Return the notice that a source has sent; ``schema``: that of the replica's stream.
+    """Return the notice that a source has sent; ``schema``: of the replica's stream.
 
     Raises ``UnavailableError`` if the notice is malformed, or has deletions that the stream cannot
-    store: a stolen site may send any notice, and this agent could not read it at its next start.
+    store: a stolen site may send any notice, and this agent could not read such a notice at its
+    next start.
     """
     try:
         notice = _NOTICE.decode(note)

@@ -31,7 +31,7 @@ def test_a_new_plan_begins_after_since() -> None:
     assert resumption.needs == min(11_000 - 2000, 20_000 - 60_000)
 
 
-def test_what_is_covered_goes_on_from_the_frontier() -> None:
+def test_covered_insights_resume_at_the_frontier() -> None:
     resumption = resume(PLAN, 90_000, {"a"})
     assert resumption.after == {"short": 90_000, "long": 17_500}
     assert [one.since for one in resumption.plan.insights] == [90_000, 17_500]
@@ -53,7 +53,7 @@ def test_values_at_points_resume_after_the_last_tick_with_results() -> None:
     assert since.since == 12_000
 
 
-def test_a_part_of_a_plan_has_just_what_it_needs() -> None:
+def test_part_of_a_plan_has_only_its_own_windows_and_panes() -> None:
     plan = Plan(
         insights=(insight("a", "short"), insight("c", "else", every=5000)),
         windows=(SHORT, LONG, ELSE),

@@ -51,18 +51,18 @@ def test_each_day_has_a_tick_at_its_time(
 @pytest.mark.parametrize(
     ("zone", "hours"), [("GMT", 0), ("+02:00", 2), ("UTC-5", -5), ("gmt+5:45", 5.75)]
 )
-def test_zones_of_one_time(zone: str, hours: float) -> None:
+def test_fixed_zones_have_one_phase(zone: str, hours: float) -> None:
     assert is_zone(zone)
     ticks = Ticks(DAY_MS, TimeOfDay(0, zone))
     assert ticks.phases == (-hours * 60 * MINUTE_MS % DAY_MS,)
 
 
 @pytest.mark.parametrize("name", ["", "Mars", "Europe", "../UTC", "+25", "02:00", "+2:60", "+२"])
-def test_what_is_no_zone(name: str) -> None:
+def test_invalid_zones_are_rejected(name: str) -> None:
     assert not is_zone(name)
 
 
-def test_ticks_that_are_ticks_of_others() -> None:
+def test_ticks_that_are_a_subset_of_other_ticks() -> None:
     daily = Ticks(DAY_MS, TimeOfDay(60 * MINUTE_MS, "Europe/Berlin"))
     assert Ticks(3 * DAY_MS, daily.at).are_subset_of(daily)
     assert not daily.are_subset_of(Ticks(3 * DAY_MS, daily.at))

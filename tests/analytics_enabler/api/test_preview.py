@@ -118,7 +118,7 @@ def test_preview_without_every_spans_the_whole_hour(
     ]
 
 
-def test_preview_without_values_says_why_and_has_units(
+def test_preview_without_values_states_the_reason_and_the_units(
     live_enabler: EnablerClient, agent: AgentClient
 ) -> None:
     # The points are between the same two ticks.

@@ -79,7 +79,9 @@ class DomainSite:
         )
         with served(create_enabler(settings), port) as url:
             eventually(
-                lambda: httpx.get(f"{url}/readyz").is_success, timeout=30, what="it is ready"
+                lambda: httpx.get(f"{url}/readyz").is_success,
+                timeout=30,
+                what="the service is ready",
             )
             client = EnablerClient(url)
             yield client

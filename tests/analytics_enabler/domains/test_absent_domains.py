@@ -173,7 +173,7 @@ async def test_move_to_an_absent_domain_is_shown_and_given_up(
     assert north.remote.adopted == []
 
 
-async def test_move_goes_on_when_the_larger_domain_is_reachable_again() -> None:
+async def test_move_continues_when_the_larger_domain_is_reachable_again() -> None:
     north = await absent(reachable=False)
     north.sees_larger_domain(reachable=True)
     await north.check()

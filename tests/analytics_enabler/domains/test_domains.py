@@ -259,7 +259,7 @@ def test_deployment_belongs_to_the_smallest_domain_with_all_sources(fog: DomainF
         pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(600)], id="long"),
     ],
 )
-def test_region_that_is_cut_off_rules_itself(fog: DomainFog, seconds: int) -> None:
+def test_region_that_is_cut_off_plans_its_own_insights(fog: DomainFog, seconds: int) -> None:
     everywhere = fog.a.start_enabler()
     fog.wait_for(fog.b, {("a", "all"): True})
     region = fog.b.start_enabler("north", "b")

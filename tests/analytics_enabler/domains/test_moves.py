@@ -199,7 +199,7 @@ def test_deployment_whose_move_was_not_answered_belongs_to_one_domain(
 
 
 @pytest.mark.parametrize("step", ["before", "after"])
-def test_move_goes_on_after_a_restart_of_the_enabler(
+def test_move_continues_after_a_restart_of_the_enabler(
     fog: DomainFog, adoptions: Adoptions, step: str
 ) -> None:
     with stopped_move(fog, adoptions, step) as (everywhere, region, here):
@@ -215,7 +215,9 @@ def test_move_goes_on_after_a_restart_of_the_enabler(
 
 
 @pytest.mark.soak
-def test_move_goes_on_at_the_standby_that_takes_over(fog: DomainFog, adoptions: Adoptions) -> None:
+def test_move_continues_at_the_standby_that_takes_over(
+    fog: DomainFog, adoptions: Adoptions
+) -> None:
     everywhere = fog.a.start_enabler()
     fog.wait_for(fog.b, {("a", "all"): True})
     adoptions.stop_at = "after"
@@ -232,7 +234,7 @@ def test_move_goes_on_at_the_standby_that_takes_over(fog: DomainFog, adoptions: 
 
 
 @pytest.mark.soak
-def test_move_goes_on_after_a_kill_once_it_is_stored(fog: DomainFog) -> None:
+def test_stored_move_continues_after_a_kill(fog: DomainFog) -> None:
     everywhere = fog.a.start_enabler()
     fog.wait_for(fog.b, {("a", "all"): True})
     with region_process(fog.b) as (region, service):
@@ -316,7 +318,7 @@ def test_refused_move_ends_when_a_worker_is_back(
     here = submitted(region, AT_B, "north")
     eventually(lambda: "here" in insights(fog.b))
     fog.b.worker.stop()
-    eventually(lambda: refusal_of(region, here), what="it is refused")
+    eventually(lambda: refusal_of(region, here), what="the larger domain refuses the deployment")
     fog.b.worker.start(fog.b.url)
     eventually(lambda: region.show(here).move is None, what="the move has ended")
     assert kinds(region, here).count(DecisionKind.DEPLOYMENT_STAYED) == 1

@@ -195,7 +195,7 @@ async def test_unreachable_site_may_have_an_enabler_that_nobody_has_reported() -
     assert place.copy.lease == Lease(7, 1)
 
 
-async def test_site_that_is_gone_delays_a_greater_lease_but_does_not_prevent_it() -> None:
+async def test_unreachable_site_delays_a_greater_lease_but_does_not_prevent_it() -> None:
     place = await active(5)
     place.without_enabler = place.unreachable = {"a"}
     await place.run(SPLIT_S, rival_lease=Lease(6, 1))

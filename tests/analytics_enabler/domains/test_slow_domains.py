@@ -57,8 +57,8 @@ def proxy_to(**answers: Answer) -> DomainProxy:
     view.whole = Fabric(site="own", sites=sites)
     proxy = DomainProxy(DomainDirectory("own", lambda: Selector(sites=()), view), TokenSettings())
     for name, answer in answers.items():
-        client = proxy._client(enabler_of(proxy, name))
-        client._transport, client._auth = httpx.MockTransport(answer), None
+        with proxy.clients.using(enabler_of(proxy, name)) as client:
+            client._transport, client._auth = httpx.MockTransport(answer), None
     return proxy
 
 

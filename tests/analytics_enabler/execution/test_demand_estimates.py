@@ -1,5 +1,6 @@
 """The estimates of demands between two measurements of the points."""
 
+from collections.abc import Container
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,15 +22,46 @@ SERIES = SeriesIndex([SeriesLocation("s", "x", "e")])
 
 
 class Points:
-    """The series of all sites, and their rates."""
+    """The series of all sites, and their rates; ``asked``: the sites whose rates were read."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
 
     async def series(self) -> SeriesIndex:
         """Return the series."""
         return SERIES
 
-    async def metric_rates(self, _sites: list[str]) -> dict[tuple[str, str], Any]:
+    async def metric_rates(self, sites: list[str]) -> dict[tuple[str, str], Any]:
         """Return the rates."""
+        self.asked += sites
         return {("s", "x"): SimpleNamespace(points_per_s=10.0, entities=frozenset("e"))}
+
+
+def estimates_of(points: Any, reachable: Container[str] = ("s",)) -> DemandEstimates:
+    """Return the estimates at an enabler without workers that reaches some sites."""
+    no_workers: Any = SimpleNamespace(all=list)
+    unused: Any = None
+    return DemandEstimates(
+        unused, no_workers, points, points, unused, lambda: None, reachable.__contains__
+    )
+
+
+async def test_rates_of_unreachable_sites_are_not_read() -> None:
+    points = Points()
+    far = whole(Group(scope="far", scheduler="fair"), PLAN, "far")[WHOLE]
+    await estimates_of(points).prepare([FRAGMENT, far])
+    assert points.asked == ["s"]
+
+
+async def test_rates_of_a_site_that_returns_are_read_at_once() -> None:
+    points, reachable = Points(), ["s"]
+    estimates = estimates_of(points, reachable)
+    far = whole(Group(scope="far", scheduler="fair"), PLAN, "far")[WHOLE]
+    await estimates.prepare([FRAGMENT, far])
+    await estimates.prepare([FRAGMENT, far])
+    reachable.append("far")
+    await estimates.prepare([FRAGMENT, far])
+    assert points.asked == ["s", "far", "s"]
 
 
 async def test_work_of_a_fragment_is_computed_once_for_each_measurement_of_the_points(
@@ -42,10 +74,7 @@ async def test_work_of_a_fragment_is_computed_once_for_each_measurement_of_the_p
         return work_of(fragment, series, rates)
 
     monkeypatch.setattr(demand_estimates, "work_of", recorded)
-    no_workers: Any = SimpleNamespace(all=list)
-    points: Any = Points()
-    unused: Any = None
-    estimates = DemandEstimates(unused, no_workers, points, points, unused, lambda: None)
+    estimates = estimates_of(Points())
     before = [estimates.estimated(FRAGMENT) for _ in range(3)]
     await estimates.prepare([FRAGMENT])
     after = [estimates.estimated(FRAGMENT) for _ in range(3)]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,31 +54,38 @@ def agent_urls(
 def test_merge_learns_of_an_orphan_before_and_after_it_is_placed_again(
     agent_urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = PlacementDriver.place
+    place, spare = PlacementDriver.place, RecordingWorker("w-spare")
 
-    async def fail_without_other(
-        driver: PlacementDriver, jobs: Sequence[Job], fog: Fog, current: NodesByJob
+    async def fail_without_worker(
+        driver: PlacementDriver, jobs: Sequence[Job], fog: Fog, *more: Any
     ) -> NodesByJob:
-        if other.name in {node.name for node in fog.nodes}:
-            return await place(driver, jobs, fog, current)
-        raise RuntimeError("no placement can be decided")
+        if {other.name, spare.name}.isdisjoint(node.name for node in fog.nodes):
+            raise RuntimeError("no placement can be decided")
+        return await place(driver, jobs, fog, *more)
 
-    workers = [RecordingWorker("w-cloud"), RecordingWorker("w-edge")]
+    workers = dict(zip(agent_urls, map(RecordingWorker, ("w-cloud", "w-edge")), strict=True))
     with ExitStack() as stack:
-        running = {worker.name: stack.enter_context(ExitStack()) for worker in workers}
-        for worker, url in zip(workers, agent_urls, strict=True):
-            running[worker.name].enter_context(worker.running(url))
+        running = {url: stack.enter_context(ExitStack()) for url in workers}
+        for url, worker in workers.items():
+            running[url].enter_context(worker.running(url))
         enabler = EnablerClient(stack.enter_context(running_enabler(agent_urls[0], tmp_path)))
         enabler.submit(QUERY)
-        eventually(lambda: all(worker.fragments_of(Partial) for worker in workers))
-        merging = eventually(lambda: next((w for w in workers if w.fragments_of(Merge)), None))
-        (other,) = (worker for worker in workers if worker is not merging)
+        eventually(lambda: all(worker.fragments_of(Partial) for worker in workers.values()))
+        merging = eventually(
+            lambda: next((w for w in workers.values() if w.fragments_of(Merge)), None)
+        )
+        [(url, other)] = [(url, each) for url, each in workers.items() if each is not merging]
         (orphan,) = other.fragments_of(Partial)
-        with monkeypatch.context() as patch:
-            patch.setattr(PlacementDriver, "place", fail_without_other)
-            running[other.name].close()
-            eventually(lambda: merging.orders[-1].orphaned == {orphan.id})
-            assert orphan.id not in merging.fragments
-        eventually(lambda: orphan.id in merging.fragments, timeout=60)
-        placed = next(order for order in merging.orders if orphan.id in order.fragments)
+        monkeypatch.setattr(PlacementDriver, "place", fail_without_worker)
+        running[url].close()
+        eventually(lambda: merging.orders[-1].orphaned == {orphan.id}, what="the first note")
+        orders = len(merging.orders)
+        # Until the merge has learned of the placement, the new worker does not write.
+        spare.status_fields[orphan.id] = {"state": "starting", "active": None}
+        stack.enter_context(spare.running(url))
+        eventually(lambda: orphan.id in spare.fragments, timeout=60, what="the orphan is placed")
+        eventually(lambda: len(merging.orders) > orders, what="the second note")
+        assert merging.orders[orders].orphaned == {orphan.id}
+        assert orphan.id not in merging.fragments
+        placed = next(order for order in spare.orders if orphan.id in order.fragments)
         assert placed.orphaned == {orphan.id}

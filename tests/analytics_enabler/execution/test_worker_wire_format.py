@@ -24,6 +24,7 @@ from mistbow.client.credentials import ServiceCredentials
 from mistbow.clock import system_clock
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.fabric import Worker
+from tests.analytics_enabler.conftest import StartEnabler
 from tests.analytics_enabler.recording_worker import RecordingWorker
 from tests.analytics_enabler.support import plan_of
 from tests.support.conditions import aeventually, eventually
@@ -173,6 +174,15 @@ def test_worker_that_lost_fragments_receives_them_again(
     eventually(lambda: worker.fragments)
     first, second = worker.accepted
     assert first == second
+
+
+def test_fragment_that_a_former_enabler_has_left_is_stopped_by_the_next_one(
+    worker: RecordingWorker, start_enabler: StartEnabler
+) -> None:
+    # The last order of an enabler that ends may arrive after the end.
+    worker.fragments[FRAGMENT.id] = FRAGMENT
+    with start_enabler():
+        eventually(lambda: worker.stopped == [FRAGMENT.id], what="the fragment is stopped")
 
 
 def test_worker_learns_that_the_former_worker_of_its_fragment_is_dead(

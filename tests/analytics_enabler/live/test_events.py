@@ -127,7 +127,7 @@ def test_client_yields_live_events_and_resumes_after_a_cursor(
         next(enabler.events(["weather"]))  # type: ignore[list-item]
 
 
-def test_client_that_missed_too_much_is_told_of_the_gap(
+def test_client_that_missed_too_many_events_receives_a_gap(
     start_enabler: StartEnabler, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(result_hub, "MAX_REPLAYED", 2)

@@ -1,4 +1,4 @@
-"""The rules of health: what is not well at a site and with insights, and what to do."""
+"""The rules of health: the problems of sites and insights, and their remedies."""
 
 from typing import Any
 
@@ -156,7 +156,7 @@ def test_refused_enabler_is_an_error() -> None:
     assert found.what == f"other services refuse the enabler: {what}"
 
 
-def test_remedy_of_an_agents_warning_is_what_to_do() -> None:
+def test_remedy_of_an_agents_warning_follows_its_colon() -> None:
     having = parts(status(warnings=("the disk has 9 MB left: free some",)))
     [problem] = site_problems(site(), having, NOW)
     assert problem.what.endswith("the disk has 9 MB left")
@@ -195,7 +195,7 @@ def test_common_cause_of_insights_is_one_problem() -> None:
     assert problem.what == "a, a, a and 2 more are failed: the worker is away"
 
 
-def test_what_the_enabler_waits_for_is_an_error_and_what_it_warns_of_is_not() -> None:
+def test_wait_of_the_enabler_is_an_error_and_its_warning_is_not() -> None:
     found = enabler_problems(["the deployments"], ["the scheduler nope is not installed"])
     assert [each.severity for each in found] == ["error", "warning"]
 
@@ -206,3 +206,10 @@ def test_certificate_of_the_enabler_is_a_problem_with_its_remedy() -> None:
     assert (found.kind, found.severity) == ("certificate_expires", "warning")
     assert found.what == "the enabler warns: the certificate in e.pem expires on 2026-10-11"
     assert found.action == "Issue it again."
+
+
+def test_background_task_of_the_enabler_that_has_ended_is_an_error_with_its_remedy() -> None:
+    [found] = enabler_problems((), (), ended_tasks=["live topics"])
+    assert (found.severity, found.subject) == ("error", "live topics")
+    assert found.what == "the background task 'live topics' has ended"
+    assert found.action.startswith("Restart this service")

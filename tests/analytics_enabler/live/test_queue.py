@@ -67,7 +67,7 @@ async def test_missed_results_leave_room_for_other_events() -> None:
     assert queue.has_room(MAX_MISSED_BYTES - 1)
 
 
-async def test_held_events_of_slow_start_are_bounded() -> None:
+async def test_queued_events_are_bounded_before_the_release() -> None:
     queue = EventQueue()
     for _ in range(MAX_QUEUED_EVENTS + 1):
         queue.put(b"x")

@@ -76,7 +76,7 @@ class Faithful(Wrong):
         return current.assignments[0].node if current.assignments else min(fog.by_name)
 
 
-def test_kit_reports_what_a_scheduler_does_wrong() -> None:
+def test_kit_reports_the_violations_of_a_scheduler() -> None:
     found = problems(Wrong)
     assert "little capacity: cloud1 has not enough cores or memory free for the tasks" in str(found)
     assert "the task's data is at north" in str(found)

@@ -44,7 +44,7 @@ def test_samples_that_functions_are_defined_over(first: str, kinds: set[SampleKi
     assert documented == {name for name, spec in FUNCTIONS.items() if spec.sample in kinds}
 
 
-def test_functions_that_adam_does_not_go_with() -> None:
+def test_functions_that_adam_excludes_are_documented() -> None:
     (listed,) = re.findall(r"depend on the spacing of points: ([A-Z_, ]+),", PAGE)
     assert set(listed.split(", ")) == {name for name, spec in FUNCTIONS.items() if spec.spacing}
 

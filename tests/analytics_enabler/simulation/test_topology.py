@@ -122,7 +122,7 @@ def latencies(fog: Fog, topology: Topology) -> list[float]:
     return [fog.latency_ms(name, "cloud") for name in topology.mobile]
 
 
-def test_power_includes_what_is_not_free() -> None:
+def test_power_includes_used_cores() -> None:
     power = Power(idle_w=2.0, full_w=6.0)
     assert power_w(node("a", cores=4, cores_free=2, power=power), 1.0) == 5.0
     assert power_w(node("a", cores=4), 1.0) == 0.0

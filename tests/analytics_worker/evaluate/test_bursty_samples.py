@@ -72,7 +72,7 @@ def _series(index: int, number: int) -> tuple[Ints, Floats]:
         ("MAX_ERROR 0.05 AND CONFIDENCE 0.95", 1.0),
     ],
 )
-def test_bounds_of_bursty_series_hold(sampling: str, most: float) -> None:
+def test_bounds_of_bursty_series_contain_the_true_values(sampling: str, most: float) -> None:
     plan = plan_of(f"SUM(x) BY entityID EVERY 5 s WITH {sampling}")
     rows = bursty()
     read = routed(rows, plan)

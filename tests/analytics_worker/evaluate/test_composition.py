@@ -66,7 +66,7 @@ def test_measures(function: Function, expected: list[float]) -> None:
     assert [value for _, _, value in results(Measure(function, "u"))] == expected
 
 
-def test_operands_meet_by_key_and_tick() -> None:
+def test_operands_are_joined_by_key_and_tick() -> None:
     ratio = Arithmetic("/", Measure("SUM", "u"), Measure("SUM", "v"))
     assert results(ratio) == [(1000, NORTH, 10 / 30)]
 
@@ -111,6 +111,6 @@ def test_ticks_up_to_since_are_left_out() -> None:
     assert [tick for tick, _, _ in results(Measure("SUM", "u"), since=1000)] == [2000]
 
 
-def test_no_windows_no_results() -> None:
+def test_no_windows_yield_no_results() -> None:
     plan = Plan(insights=(), windows=WINDOWS, panes=(PANE,))
     assert compose(WINDOWED.empty_table(), plan, StateTable()).num_rows == 0

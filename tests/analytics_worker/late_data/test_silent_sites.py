@@ -17,7 +17,6 @@ from analytics_worker.evaluate.results import as_results
 from analytics_worker.late_data.corrector import Corrector
 from analytics_worker.late_data.stored_results import with_missing_sites
 from analytics_worker.merge.decisions import (
-    Decision,
     Forgotten,
     Joined,
     Late,
@@ -112,6 +111,14 @@ CUT: dict[str, Callable[[CutClient, CutLibrary], CutClient | CutLibrary]] = {
 """Who asks the site that does not answer: the corrector's client of the agent, or Spark."""
 
 
+def decide(agent: AgentClient, stream: str, *decisions: SiteDecision) -> None:
+    """Append decisions to a stream, which is created if it does not exist."""
+    agent.create_stream(stream, EVENTS)
+    epoch = agent.claim(stream).epoch
+    for decision in decisions:
+        agent.append(stream, row_of(decision), epoch=epoch)
+
+
 def merge_of_two_sites(
     agent: AgentClient,
     target: str,
@@ -138,16 +145,14 @@ def merge_of_two_sites(
         attributes = {"begin": ticks.start - 2000}
         agent.advance(source.stream, epoch, frontier=ticks[-1], attributes=attributes)
     decisions = StreamLocation("n1", f"decisions/{name}")
-    agent.create_stream(decisions.stream, EVENTS)
-    epoch = agent.claim(decisions.stream).epoch
     spans = [Late((LateSpan("p", tick, tick, tick + 1),)) for tick in late]
-    made = [
+    decide(
+        agent,
+        decisions.stream,
         *(SiteDecision(tick, "n1", span) for tick, span in zip(late[:-1], spans, strict=False)),
         SiteDecision(left_at or late[-1] - 500, "far", Left()),
         SiteDecision(late[-1], "n1", spans[-1]),
-    ]
-    for decision in made:
-        agent.append(decisions.stream, row_of(decision), epoch=epoch)
+    )
     plan = fragment(target, ticks.start - 1, "i").plan
     return Merge(
         id=name,
@@ -221,9 +226,8 @@ def test_states_wait_for_a_silent_site_without_stopping_other_corrections(
     first = system_clock() // 1000 * 1000 - 30_000
     ticks = range(first, first + 6000, 1000)
     merge = merge_of_two_sites(agent, target, "states-wait", ticks, (ticks[4],))
-    decisions = merge.decisions.stream
     late = SiteDecision(ticks[3], "n1", Late((LateSpan("q", ticks[3], ticks[3], ticks[3] + 1),)))
-    agent.append(decisions, row_of(late), epoch=agent.claim(decisions).epoch)
+    decide(agent, merge.decisions.stream, late)
     sums, counts = merge.plan, counting_plan("waiting.metric", first)
     plan = Plan(
         insights=(*sums.insights, *counts.insights),
@@ -251,11 +255,8 @@ def test_join_of_a_new_site_is_corrected_from_its_first_point_once_it_answers(
     ticks = range(first, first + 6000, 1000)
     merge = merge_of_two_sites(agent, target, "new-site", ticks, (ticks[4],))
     decisions = StreamLocation("n1", "decisions/new-site.joins")
-    agent.create_stream(decisions.stream, EVENTS)
-    decisions_epoch = agent.claim(decisions.stream).epoch
     left = SiteDecision(0, "n1", Left(named_after=ticks[3]))
-    for decision in (left, SiteDecision(ticks[4], "n1", Joined())):
-        agent.append(decisions.stream, row_of(decision), epoch=decisions_epoch)
+    decide(agent, decisions.stream, left, SiteDecision(ticks[4], "n1", Joined()))
     store(agent, target, epoch, *(("i", tick, 7.0) for tick in ticks))
     client = NewSiteClient(agent.url)
     corrector = Corrector(SparkLibrary(spark, client.url), client)
@@ -285,16 +286,11 @@ def test_correction_before_a_new_site_joins_names_it_only_where_its_join_is_corr
     ticks = range(first, first + 6000, 1000)
     merge = merge_of_two_sites(agent, target, "named", ticks, (ticks[4],))
     decisions = StreamLocation("n1", "decisions/named.joins")
-    agent.create_stream(decisions.stream, EVENTS)
-    decisions_epoch = agent.claim(decisions.stream).epoch
-
-    def decide(ts: int, site: str, decision: Decision) -> None:
-        row = row_of(SiteDecision(ts, site, decision))
-        agent.append(decisions.stream, row, epoch=decisions_epoch)
-
-    decide(0, "n1", Left(named_after=ticks[3]))
-    for tick in (ticks[1], ticks[4]):
-        decide(tick, "far", Late((LateSpan("p", tick, tick, tick + 1),)))
+    late = [
+        SiteDecision(tick, "far", Late((LateSpan("p", tick, tick, tick + 1),)))
+        for tick in (ticks[1], ticks[4])
+    ]
+    decide(agent, decisions.stream, SiteDecision(0, "n1", Left(named_after=ticks[3])), *late)
     store(agent, target, epoch, *(("i", tick, 7.0) for tick in ticks))
     client = NewSiteClient(agent.url)
     client.first = ticks[4]
@@ -308,7 +304,7 @@ def test_correction_before_a_new_site_joins_names_it_only_where_its_join_is_corr
         assert {row["ts"]: (row["value"], row["missing"]) for row in rows} == {
             tick: corrected.get(tick, (7.0, None)) for tick in ticks
         }
-        decide(ticks[4], "n1", Joined())
+        decide(agent, decisions.stream, SiteDecision(ticks[4], "n1", Joined()))
     client.close()
 
 
@@ -318,9 +314,7 @@ def test_result_with_points_of_a_removed_site_is_not_corrected(
     first = system_clock() // 1000 * 1000 - 30_000
     ticks = range(first, first + 6000, 1000)
     merge = merge_of_two_sites(agent, target, "removed", ticks, (ticks[3], ticks[4]))
-    decisions = merge.decisions.stream
-    forgotten = SiteDecision(ticks[4] + 500, "far", Forgotten())
-    agent.append(decisions, row_of(forgotten), epoch=agent.claim(decisions).epoch)
+    decide(agent, merge.decisions.stream, SiteDecision(ticks[4] + 500, "far", Forgotten()))
     store(agent, target, epoch, *(("i", tick, 7.0) for tick in ticks))
     client = CutClient(agent.url)
     corrector = Corrector(SparkLibrary(spark, client.url), client)
@@ -341,10 +335,8 @@ def test_uncertain_result_is_corrected_only_if_it_names_the_removed_site(
     ticks = range(first, first + 7000, 1000)
     late = ticks[1], ticks[3], ticks[5]
     merge = merge_of_two_sites(agent, target, "uncertain", ticks, late, left_at=ticks[6])
-    decisions = merge.decisions.stream
     removed = Forgotten(after=ticks[6], uncertain=((ticks[2], ticks[6]),))
-    row = row_of(SiteDecision(ticks[6] + 500, "far", removed))
-    agent.append(decisions, row, epoch=agent.claim(decisions).epoch)
+    decide(agent, merge.decisions.stream, SiteDecision(ticks[6] + 500, "far", removed))
     missing = {tick: ["far"] if tick in ticks[3:5] else [] for tick in ticks}
     for tick in ticks:
         values = [{"insight": "i", "key": "{}", "ts": tick, "value": 7.0}]
@@ -371,9 +363,7 @@ def test_states_with_points_of_a_removed_site_are_not_corrected(
     merge = merge_of_two_sites(
         agent, target, "removed-states", ticks, (ticks[2],), left_at=ticks[4]
     )
-    decisions = merge.decisions.stream
-    forgotten = SiteDecision(ticks[5], "far", Forgotten())
-    agent.append(decisions, row_of(forgotten), epoch=agent.claim(decisions).epoch)
+    decide(agent, merge.decisions.stream, SiteDecision(ticks[5], "far", Forgotten()))
     plan = counting_plan("counted.metric", first)
     access = access_to(agent, "states/removed-states", tmp_path)
     (accumulator,) = accumulators_of(plan)

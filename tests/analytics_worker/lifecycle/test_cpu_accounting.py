@@ -31,7 +31,7 @@ class Machine:
             self.accounting.update()
 
 
-def test_accounting_divides_what_an_idle_worker_does_not_take() -> None:
+def test_accounting_divides_the_usage_beyond_that_of_an_idle_worker() -> None:
     machine = Machine()
     machine.run(300, rest=0.04)
     machine.run(600, rest=0.10, one=0.1, other=0.2)

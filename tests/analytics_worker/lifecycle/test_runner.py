@@ -131,7 +131,7 @@ def test_results_equal_the_oracle_through_change_restart_and_late_points(
             )
             return found == pytest.approx(right, rel=1e-9)
 
-        eventually(equal, timeout=60, what="all results are as the oracle's")
+        eventually(equal, timeout=60, what="all results equal the oracle's")
         status = runner.status()
         assert status.rows_dropped == 0
         assert status.queries == 1

@@ -244,7 +244,7 @@ def test_candidate_ends_if_the_active_version_is_accepted_again(scene: RunnerSce
     assert len(scene.library.queries) == 2
 
 
-def test_failed_candidate_is_retried_while_the_active_query_goes_on(scene: RunnerScene) -> None:
+def test_failed_candidate_is_retried_while_the_active_query_continues(scene: RunnerScene) -> None:
     first = run_first_query(scene)
     scene.runner.accept(SECOND)
     scene.reaches(RunnerState.HANDING_OVER)

@@ -22,7 +22,7 @@ class Owner:
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))
-def test_results_that_stand_still_come_before_panes_and_handovers(order: tuple[int, ...]) -> None:
+def test_interrupted_results_come_before_panes_and_handovers(order: tuple[int, ...]) -> None:
     slot, first = StartSlot(lambda: True), Owner(partial("f"))
     assert first.acquires(slot)
     by_rank = [
@@ -39,7 +39,7 @@ def test_results_that_stand_still_come_before_panes_and_handovers(order: tuple[i
         slot.release(owner)
 
 
-def test_owner_that_asks_no_more_delays_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_owner_that_no_longer_asks_delays_no_other_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     slot, first, other = StartSlot(lambda: True), Owner(partial("f")), Owner(partial("p"))
     gone = Owner(whole())
     assert first.acquires(slot)
@@ -59,7 +59,7 @@ def test_start_that_is_prepared_first_leaves_the_slot_to_a_requested_one_of_grea
     assert panes.acquires(slot)
 
 
-def test_withdrawn_request_delays_nobody() -> None:
+def test_withdrawn_request_delays_no_owner() -> None:
     slot, panes, results = StartSlot(lambda: True), Owner(partial("p")), Owner(whole())
     slot.request(results, results.fragment)
     slot.withdraw(results)

@@ -62,7 +62,7 @@ def after_json(state: AccumulatorState) -> AccumulatorState:
     return msgspec.json.decode(msgspec.json.encode(state), type=AccumulatorState)
 
 
-def test_every_accumulated_operator_is_there_under_its_name() -> None:
+def test_each_accumulated_operator_has_the_name_of_its_function() -> None:
     assert set(START) == ACCUMULATED
     assert {name: msgspec.to_builtins(state)["type"] for name, state in STARTS.items()} == {
         name: name for name in ACCUMULATED

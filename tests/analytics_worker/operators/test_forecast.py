@@ -10,13 +10,13 @@ EVERY_SECOND = np.arange(60) * 1000
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e12])
-def test_a_straight_line_goes_on(scale: float) -> None:
+def test_straight_line_is_extrapolated(scale: float) -> None:
     line = scale * (5 + 0.25 * np.arange(60))
     assert forecast(EVERY_SECOND, line, 8) == pytest.approx(scale * (5 + 0.25 * 67), rel=1e-6)
     assert forecast(EVERY_SECOND, np.full(60, 3.5 * scale), 8) == 3.5 * scale
 
 
-def test_a_season_goes_on_where_it_is_there_three_times() -> None:
+def test_season_with_three_repetitions_is_extrapolated() -> None:
     daily = np.tile([1.0, 5.0, 2.0, 8.0, 3.0, 4.0], 10) + 0.1 * np.arange(60)
     expected = [1, 5, 2, 8, 3, 4][67 % 6] + 0.1 * 67
     assert find_season(daily) == 6
@@ -42,7 +42,7 @@ def test_the_same_points_in_any_order_give_the_same() -> None:
     assert forecast(EVERY_SECOND[order], values[order], 3) == once
 
 
-def test_points_are_brought_to_even_steps_and_gaps_carry_on() -> None:
+def test_points_are_averaged_over_even_steps_and_gaps_repeat_the_last_value() -> None:
     ts = np.array([0, 1010, 990, 1990, 5000, 3000, 3000, 6020])
     values = np.array([1.0, 2.0, 4.0, 5.0, 9.0, 6.0, 8.0, 10.0])
     grid = even_grid(ts, values)
@@ -60,7 +60,7 @@ def test_too_few_points_have_no_forecast() -> None:
     assert forecast(np.array([1, 2, 3, 86_400_000]), values, 1) is None
 
 
-def test_it_looks_back_so_far_and_no_farther() -> None:
+def test_forecast_reads_a_limited_number_of_steps() -> None:
     ts = np.arange(3 * MAX_STEPS) * 1000
     grid = even_grid(ts, ts.astype(np.float64))
     assert grid is not None

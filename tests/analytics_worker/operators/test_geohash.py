@@ -31,7 +31,7 @@ def test_a_geohash_is_the_path_of_halves(latitude: float, longitude: float, n: i
     assert found == bisected(latitude, longitude, n)
 
 
-def test_what_is_not_on_earth_has_none() -> None:
+def test_invalid_positions_have_no_geohash() -> None:
     places = [(90, 180), (-90, -180), (90.1, 0), (0, -180.1), (np.nan, 0), (0, np.inf)]
     latitudes, longitudes = np.array(places, np.float64).T
     assert geohash(latitudes, longitudes, 3) == ["zzz", "000", None, None, None, None]

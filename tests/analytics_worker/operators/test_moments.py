@@ -54,7 +54,7 @@ def test_variance_is_exact_for_a_small_spread_far_from_zero() -> None:
 
 
 @pytest.mark.parametrize("least", [0.0, -1.0])
-def test_there_is_no_geometric_mean_of_what_is_not_positive(least: float) -> None:
+def test_geometric_mean_has_no_value_if_a_value_is_not_positive(least: float) -> None:
     with_it, positive = np.array([2.0, least]), np.array([2.0, 8.0])
     assert geometric_mean(moments_of(positive))[0] == pytest.approx(4)
     both = merge(together([positive, with_it]), np.array([0, 0]), 1)

@@ -31,7 +31,7 @@ def test_order_is_as_in_duckdb(
     assert top_k(values, k).tolist() == descending[:k]
 
 
-def test_nothing_has_no_middle() -> None:
+def test_functions_of_order_have_no_value_without_values() -> None:
     nothing = np.array([])
     assert (median(nothing), percentile(nothing, 9), mode(nothing)) == (None, None, None)
     assert top_k(nothing, 2).tolist() == []

@@ -54,7 +54,7 @@ def test_two_versions_of_the_example_package_are_called_side_by_side(
 
 
 @pytest.mark.usefixtures("odd")
-def test_registry_reports_what_is_no_operator_and_finds_the_others() -> None:
+def test_registry_reports_invalid_operators_and_finds_the_others() -> None:
     found = installed()
     wrong = {place.partition(":")[2]: problem for place, problem in found.problems.items()}
     twins = "TWIN 1.0 is declared several times: odd_operators:OtherTwin, odd_operators:Twin"
@@ -72,7 +72,7 @@ def test_registry_reports_what_is_no_operator_and_finds_the_others() -> None:
 
 
 @pytest.mark.usefixtures("odd")
-def test_one_that_fails_leaves_its_answer_open_and_the_others_theirs() -> None:
+def test_failed_window_has_no_value_and_other_windows_have_theirs() -> None:
     def values_of(name: str, *values: float) -> list[tuple[float | None, str | None]]:
         windows = [[np.array([value, value])] for value in values]
         answers = call(name, "1.0", (), windows, limit_s=0.3)

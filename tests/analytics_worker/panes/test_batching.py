@@ -52,5 +52,5 @@ def test_points_that_are_carried_stay_as_they_are() -> None:
     assert found["max"].to_pylist() == [3.0, -math.inf]
 
 
-def test_nothing_is_gathered_from_nothing() -> None:
+def test_no_points_yield_no_batches() -> None:
     assert batch_points(ROUTED.empty_table(), PANES) == BATCHED.empty_table()

@@ -139,7 +139,7 @@ def test_predicates(predicate: Expression, expected: list[bool]) -> None:
     ),
     st.floats(-10, 10),
 )
-def test_routing_equals_looking_at_each_row(rows: list[Row], limit: float) -> None:
+def test_routing_equals_the_check_of_each_row(rows: list[Row], limit: float) -> None:
     predicate = And(
         Comparison(">", Value(), Literal(limit)),
         Comparison("==", Attribute("region"), Literal("n")),

@@ -37,7 +37,7 @@ def test_a_bound_is_met_with_less_where_more_is_allowed() -> None:
     assert 0.5 > shares[0] > 2 * shares[1] > 2 * shares[2] > 0
 
 
-def test_a_share_goes_to_what_varies_and_no_stratum_is_left_out() -> None:
+def test_varying_strata_have_more_points_and_no_stratum_is_left_out() -> None:
     given = units(LEVELS, 50)
     found = allocate_for_share(given, 0.1)
     assert selected(given, found) == pytest.approx(500, rel=0.01)
@@ -52,7 +52,7 @@ def test_too_small_a_share_is_the_same_for_all() -> None:
     assert set(allocate_for_share(given, 0.05).chances.tolist()) == {0.05}
 
 
-def test_what_does_not_vary_needs_few_points_and_an_even_sum_of_nothing_all() -> None:
+def test_constant_values_need_few_points_and_a_sum_of_zero_needs_all_points() -> None:
     same = units(np.zeros(10), 100)
     assert selected(same, allocate_for_error(same, 0.05, 0.95, 1)) == pytest.approx(
         MIN_STRATUM_POINTS

@@ -52,7 +52,7 @@ def _few_points(sampled: list[list[float]], lows: list[float], highs: list[float
     return found.pop()
 
 
-def test_bounds_of_few_points_say_so() -> None:
+def test_bounds_of_few_points_are_marked() -> None:
     smooth, few = list(np.linspace(9, 11, 20)), [9.5, 10.0, 10.5]
     assert _few_points([smooth], [9.0], [11.0]) is None
     assert _few_points([smooth, few], [9.0, 9.0], [11.0, 11.0]) == 3
@@ -66,7 +66,7 @@ def test_bounds_of_few_points_say_so() -> None:
     assert total(sample([40], [smooth]), CONFIDENCE).few_points is None
 
 
-def test_of_mixed_chances_each_point_stands_for_those_like_it_and_corrects_the_foretold() -> None:
+def test_points_with_different_chances_are_weighted_and_correct_the_predicted_total() -> None:
     # 30 points at 100, of which one in ten is kept, and 8 at 1000, of which one in two.
     chances, levels = (
         np.array([0.1, 0.1, 0.1, 0.5, 0.5, 0.5, 0.5]),

@@ -1,4 +1,4 @@
-"""The fork server: what Spark's Python processes are forked from."""
+"""The fork server, from which the Python processes of Spark are forked."""
 
 import os
 import signal

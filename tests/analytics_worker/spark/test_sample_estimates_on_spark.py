@@ -96,7 +96,7 @@ def test_spark_equals_composition(spark: SparkSession) -> None:
             assert found[identity] == pytest.approx(numbers, rel=1e-9, nan_ok=True), identity
 
 
-def test_bounds_of_few_points_say_so_and_contain_the_values_of_the_oracle(
+def test_bounds_of_few_points_are_marked_and_contain_the_values_of_the_oracle(
     spark: SparkSession,
 ) -> None:
     checked = check(BOUNDED)

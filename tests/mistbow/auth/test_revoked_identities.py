@@ -16,21 +16,17 @@ from mistbow.auth.rules import requires
 from mistbow.client.credentials import ServiceCredentials
 from mistbow.clock import utc_now
 from mistbow.errors import InvalidRequestError, UnauthorizedError
-from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
+from tests.support.http_server import plain_service
 
 URL = "http://the-service:80"
 END = utc_now() + timedelta(days=1)
 
 
-async def _ready() -> list[str]:
-    return []
-
-
 def _client(home: Path, server: Path, client: Path, router: APIRouter) -> httpx.AsyncClient:
     """Return a client for a service with ``router``; ``server``, ``client``: their identities."""
     settings = {"home": home, "own_urls": URL, "identity_file": server}
-    app = create_service("test", ServiceSettings.model_validate(settings), readiness=_ready)
+    app = plain_service(ServiceSettings.model_validate(settings))
     app.include_router(router)
     auth = ServiceCredentials(URL, IdentityFile(client))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=URL, auth=auth)

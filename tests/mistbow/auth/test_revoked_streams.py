@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+import queue
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import SecretStr
 from sse_starlette import EventSourceResponse
 from starlette.responses import StreamingResponse
@@ -20,18 +21,13 @@ from starlette.responses import StreamingResponse
 from mistbow.auth.rules import requires
 from mistbow.auth.token_file import new_token_file, read_token_file, write_token_file
 from mistbow.http.protocol import BoundedProtocol
-from mistbow.service import create_service
 from mistbow.streams.wire import MEDIA_TYPE
 from storage_agent.settings import AgentSettings
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 
 OWN = "of-the-fog"
 
-Endpoint = Callable[[], Awaitable[Any]]
-
-
-async def _ready() -> list[str]:
-    return []
+Endpoint = Callable[..., Awaitable[Any]]
 
 
 async def _endless() -> AsyncIterator[bytes]:
@@ -51,16 +47,16 @@ class Service:
 
 @contextmanager
 def service(
-    tmp_path: Path, path: str, endpoint: Endpoint, method: str = "GET"
+    tmp_path: Path, path: str, endpoint: Endpoint, methods: Sequence[str] = ("GET",)
 ) -> Iterator[Service]:
     """Serve one endpoint; yield its URL, a token for it, and a function that revokes the token."""
     file = tmp_path / "tokens.json"
     content, token = new_token_file().with_token("page", frozenset({"read"}), "", None)
     write_token_file(file, content)
     settings = AgentSettings(home=tmp_path / "home", token=SecretStr(OWN), tokens_file=file)
-    app = create_service("test", settings, readiness=_ready)
+    app = plain_service(settings)
     router = APIRouter()
-    router.add_api_route(path, requires("read")(endpoint), methods=[method])
+    router.add_api_route(path, requires("read")(endpoint), methods=[*methods])
     app.include_router(router)
 
     def revoke() -> None:
@@ -166,18 +162,28 @@ def test_silent_stream_of_events_ends_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_change_of_a_token_that_is_revoked_meanwhile_is_not_interrupted(tmp_path: Path) -> None:
-    begun, stored = threading.Event(), []
+    begun: queue.SimpleQueue[str] = queue.SimpleQueue()
+    may_end, stored = threading.Event(), []
 
-    async def change() -> str:
-        begun.set()
-        # Longer than the interval of the checks.
-        await asyncio.sleep(2.5)
-        stored.append(1)
+    async def change(request: Request) -> str:
+        begun.put(request.method)
+        await asyncio.to_thread(may_end.wait, 20)
+        stored.append(request.method)
         return "stored"
 
-    with service(tmp_path, "/change", change, "POST") as slow, ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(httpx.post, f"{slow.url}/change", headers=slow.headers, timeout=10)
-        assert begun.wait(10)
+    methods = ("POST", "GET")
+    with service(tmp_path, "/change", change, methods) as slow, ThreadPoolExecutor(2) as pool:
+        answers = []
+        for method in methods:
+            url = f"{slow.url}/change"
+            answers.append(
+                pool.submit(httpx.request, method, url, headers=slow.headers, timeout=10)
+            )
+            assert begun.get(timeout=10) == method
         slow.revoke()
-        assert answer.result().json() == "stored"
-        assert stored == [1]
+        changed, read = answers
+        # The end of the later request shows that the caller of the earlier one was due for a check.
+        assert read.result().status_code == 401
+        may_end.set()
+        assert changed.result().json() == "stored"
+        assert stored == ["POST"]

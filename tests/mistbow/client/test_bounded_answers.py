@@ -15,18 +15,13 @@ from mistbow.client.bounded_answers import IN_PARTS, at_most
 from mistbow.client.credentials import ServiceCredentials
 from mistbow.client.transport import AsyncTransport, Call, Transport, no_answer
 from mistbow.errors import UnavailableError
-from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 
 pytestmark = pytest.mark.integration
 
 TOKEN = "t0ken-of-the-fog"  # noqa: S105 - of this test
 BOMB = gzip.compress(bytes(2**24))
-
-
-async def ready() -> list[str]:
-    return []
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +30,7 @@ def rogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     settings = ServiceSettings.model_validate(
         {"home": tmp_path_factory.mktemp("rogue"), "token": TOKEN}
     )
-    app = create_service("rogue", settings, readiness=ready)
+    app = plain_service(settings)
 
     @app.get("/bomb")
     @requires("read")

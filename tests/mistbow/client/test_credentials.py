@@ -22,11 +22,10 @@ from mistbow.auth.service_key import ServiceKey
 from mistbow.client.credentials import ServiceCredentials
 from mistbow.client.transport import AsyncTransport, Call, Transport, json_of
 from mistbow.errors import ForbiddenError, MistbowError, UnavailableError
-from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
 from storage_agent.main import create_app
 from storage_agent.settings import AgentSettings
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 from tests.support.recorder import Recorder
 
 # The tests send requests for seconds.
@@ -36,15 +35,11 @@ TOKEN = "the-token-of-the-fog"  # noqa: S105 - of these tests only
 Answer = dict[str, str]
 
 
-async def ready() -> list[str]:
-    return []
-
-
 def service(home: Path, token: str | None = TOKEN, own_urls: str = "") -> FastAPI:
     """Return a service that answers who calls, and what it receives."""
 
     settings = ServiceSettings.model_validate({"home": home, "token": token, "own_urls": own_urls})
-    app = create_service("A service", settings, readiness=ready)
+    app = plain_service(settings)
 
     @app.post("/echo")
     @requires("admin", by_entity=True)

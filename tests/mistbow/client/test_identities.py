@@ -18,9 +18,8 @@ from mistbow.auth.rules import requires
 from mistbow.client.credentials import ServiceCredentials
 from mistbow.clock import utc_now
 from mistbow.errors import ConflictError, InvalidRequestError
-from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 
 # The tests send requests to served applications.
 pytestmark = pytest.mark.integration
@@ -29,14 +28,10 @@ TOKEN = "the-token-of-the-fog"  # noqa: S105 - of these tests only
 END = utc_now() + timedelta(days=1)
 
 
-async def ready() -> list[str]:
-    return []
-
-
 def service(home: Path, **settings: Any) -> FastAPI:
     """Return a service that answers who calls."""
     made = ServiceSettings.model_validate({"home": home, **settings})
-    app = create_service("A service", made, readiness=ready)
+    app = plain_service(made)
 
     @app.get("/caller")
     @requires("read")

@@ -147,7 +147,7 @@ def test_a_method_of_a_class_builds_its_call_and_documents_itself() -> None:
     ]
 
 
-def test_calls_of_another_site_name_it_but_local_ones() -> None:
+def test_calls_for_another_site_name_the_site_unless_they_are_local() -> None:
     assert point_calls.nodes().at("edge").params == {"site": "edge"}
     assert point_calls.nodes().at(None).params == {}
     assert fabric_calls.fabric().at("edge").params == {}

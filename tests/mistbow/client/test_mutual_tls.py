@@ -23,19 +23,14 @@ from mistbow.client.credentials import ServiceCredentials
 from mistbow.clock import utc_now
 from mistbow.errors import ConflictError, InvalidRequestError
 from mistbow.http.protocol import BoundedProtocol
-from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
 from mistbow.tls import TlsFiles, client_context, server_context
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 
 pytestmark = pytest.mark.integration
 
 DAY = timedelta(days=1)
 HOST = "127.0.0.1"
-
-
-async def ready() -> list[str]:
-    return []
 
 
 @pytest.fixture
@@ -64,7 +59,7 @@ def settings(ca: CertificateAuthority, fog: FogKeys, home: Path, **more: Any) ->
 
 
 def service(made: ServiceSettings) -> FastAPI:
-    app = create_service("A service", made, readiness=ready)
+    app = plain_service(made)
 
     @app.get("/caller")
     @requires("read")

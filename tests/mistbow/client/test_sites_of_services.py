@@ -10,15 +10,11 @@ from mistbow.auth.fog_keys import FogKeys
 from mistbow.auth.identity import IdentityFile
 from mistbow.client.credentials import ServiceCredentials
 from mistbow.clock import utc_now
-from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
+from tests.support.http_server import plain_service
 
 URL = "http://the-worker:80"
 END = utc_now() + timedelta(days=1)
-
-
-async def _ready() -> list[str]:
-    return []
 
 
 async def test_service_of_another_site_receives_no_request(tmp_path: Path) -> None:
@@ -27,7 +23,7 @@ async def test_service_of_another_site_receives_no_request(tmp_path: Path) -> No
     worker = fog.issue("worker-cloud", "worker", "cloud", END)
     mine = IdentityFile(fog.issue("mine", "enabler", "cloud", END, ["*"]))
     settings = {"home": tmp_path, "own_urls": URL, "identity_file": worker}
-    app = create_service("test", ServiceSettings.model_validate(settings), readiness=_ready)
+    app = plain_service(ServiceSettings.model_validate(settings))
 
     async def ask(site: str | None) -> int:
         auth = ServiceCredentials(URL, mine, kind="worker", site=site)

@@ -7,26 +7,21 @@ import httpx
 import pytest
 
 from mistbow.http.documentation import DOCUMENTATION_PATHS
-from mistbow.service import create_service
 from storage_agent.settings import AgentSettings
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 
 TOKEN = "of-the-fog"  # noqa: S105
 
 
-async def ready() -> list[str]:
-    return []
-
-
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with served(create_service("a <test>", AgentSettings(), readiness=ready)) as url:
+    with served(plain_service(AgentSettings(), "a <test>")) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def guarded_url() -> Iterator[str]:
-    with served(create_service("test", AgentSettings(token=TOKEN), readiness=ready)) as url:
+    with served(plain_service(AgentSettings(token=TOKEN))) as url:
         yield url
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections import defaultdict
 from collections.abc import Iterator
 
 import httpx
@@ -10,9 +11,8 @@ from fastapi import FastAPI, Request
 
 from mistbow.auth.rules import requires
 from mistbow.http.protocol import BoundedProtocol
-from mistbow.service import create_service
 from storage_agent.settings import AgentSettings
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 
 # The tests wait for limits of time.
 pytestmark = pytest.mark.integration
@@ -20,19 +20,19 @@ pytestmark = pytest.mark.integration
 PUT = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
 
 
-async def ready() -> list[str]:
-    return []
+half_closed: defaultdict[object, asyncio.Event] = defaultdict(asyncio.Event)
+"""Address of a client -> the event that is set when its sending side is closed."""
 
 
 def service() -> FastAPI:
-    """Return an application that answers after a while, or never."""
-    app = create_service("test", AgentSettings(), readiness=ready)
+    """Return an application that answers once the client's sending side is closed, or never."""
+    app = plain_service(AgentSettings())
 
     @app.post("/body")
     @requires("ingest")
     async def body(request: Request) -> int:
         found = await request.body()
-        await asyncio.sleep(0.2)  # the end of what the client sends arrives before the answer
+        await half_closed[request.client].wait()
         return len(found)
 
     @app.get("/never")
@@ -49,6 +49,10 @@ class Hasty(BoundedProtocol):
 
 class Patient(BoundedProtocol):
     half_closed_seconds = 60.0
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        half_closed[self.client].set()
+        return super().eof_received()
 
 
 @pytest.fixture(scope="module")

@@ -20,23 +20,18 @@ from mistbow.client.transport import Call, Transport
 from mistbow.errors import TooManyRequestsError, UnavailableError
 from mistbow.http.limits import count_body
 from mistbow.http.protocol import BoundedProtocol
-from mistbow.service import create_service
 from storage_agent.settings import AgentSettings
 from tests.support.certificates import Authority
 from tests.support.conditions import eventually
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 
 # The tests wait for limits of time.
 pytestmark = pytest.mark.integration
 
 
-async def ready() -> list[str]:
-    return []
-
-
 def service(**settings: Any) -> FastAPI:
     """Return an application that reads bodies of requests, and sends endless answers."""
-    app = create_service("test", AgentSettings(**settings), readiness=ready)
+    app = plain_service(AgentSettings(**settings))
     open_requests: list[int] = []
 
     @app.post("/body")

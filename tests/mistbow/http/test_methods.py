@@ -4,13 +4,8 @@ import httpx
 from fastapi import APIRouter
 
 from mistbow.auth.rules import requires
-from mistbow.service import create_service
 from storage_agent.settings import AgentSettings
-from tests.support.http_server import served
-
-
-async def ready() -> list[str]:
-    return []
+from tests.support.http_server import plain_service, served
 
 
 async def _answer() -> None:
@@ -21,7 +16,7 @@ def test_refused_method_names_the_methods_of_all_routes_of_the_path() -> None:
     router = APIRouter()
     router.add_api_route("/items/{name}", _answer, methods=["PUT"])
     router.add_api_route("/items/{name}", _answer, methods=["DELETE"])
-    service = create_service("test", AgentSettings(), readiness=ready)
+    service = plain_service(AgentSettings())
     service.add_api_route("/items/{name}", _answer)
     service.include_router(router)
     with served(service) as url:
@@ -34,7 +29,7 @@ def test_refused_method_names_the_methods_of_all_routes_of_the_path() -> None:
 def test_path_with_a_slash_at_its_end_is_answered_404_and_not_redirected() -> None:
     router = APIRouter()
     router.add_api_route("/put", requires("ingest")(_answer), methods=["POST"])
-    service = create_service("test", AgentSettings(), readiness=ready)
+    service = plain_service(AgentSettings())
     service.include_router(router)
     with served(service) as url:
         answers = [httpx.post(f"{url}/put/"), httpx.get(f"{url}/healthz/")]

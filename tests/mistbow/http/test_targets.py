@@ -6,13 +6,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from mistbow.http.protocol import BoundedProtocol
-from mistbow.service import create_service
 from storage_agent.settings import AgentSettings
-from tests.support.http_server import served
-
-
-async def _ready() -> list[str]:
-    return []
+from tests.support.http_server import plain_service, served
 
 
 @pytest.mark.parametrize(
@@ -30,7 +25,7 @@ async def _ready() -> list[str]:
 def test_address_in_the_request_line_must_be_that_of_host(
     target: str, host: str, status: int
 ) -> None:
-    app = create_service("test", AgentSettings(), readiness=_ready)
+    app = plain_service(AgentSettings())
     with served(app, http=BoundedProtocol) as url:
         own = urlsplit(url)
         line = f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"

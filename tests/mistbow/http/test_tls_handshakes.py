@@ -126,7 +126,7 @@ def test_handshake_that_is_late_closes_the_connection(
         assert is_closed(slow)
 
 
-def test_what_is_no_handshake_closes_the_connection(authority: Authority, loop: str) -> None:
+def test_invalid_handshake_closes_the_connection(authority: Authority, loop: str) -> None:
     with service(authority, loop, BoundedProtocol) as at, socket.create_connection(at) as plain:
         plain.sendall(REQUEST)
         assert is_closed(plain)

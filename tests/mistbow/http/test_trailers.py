@@ -13,9 +13,8 @@ from pydantic import SecretStr
 
 from mistbow.auth.rules import requires
 from mistbow.http.protocol import BoundedProtocol
-from mistbow.service import create_service
 from storage_agent.settings import AgentSettings
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 
 OWN = "of-the-fog"
 HEAD = "GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n"
@@ -23,14 +22,10 @@ CHUNKED = "Transfer-Encoding: chunked\r\n"
 LOGIN = f"Authorization: Bearer {OWN}\r\n"
 
 
-async def _ready() -> list[str]:
-    return []
-
-
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[tuple[str, int]]:
     settings = AgentSettings(home=tmp_path, token=SecretStr(OWN))
-    app = create_service("test", settings, readiness=_ready)
+    app = plain_service(settings)
 
     @app.post("/body")
     @requires("ingest")

@@ -9,9 +9,8 @@ from fastapi import Request
 
 from mistbow.auth.rules import requires
 from mistbow.http.protocol import BoundedProtocol
-from mistbow.service import create_service
 from storage_agent.settings import AgentSettings
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 
 HEAD = (
     b"POST /body HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\n"
@@ -22,14 +21,10 @@ LAST = (
 )
 
 
-async def ready() -> list[str]:
-    return []
-
-
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """Serve an application that answers with the body of a request."""
-    app = create_service("test", AgentSettings(), readiness=ready)
+    app = plain_service(AgentSettings())
 
     @app.post("/body")
     @requires("ingest")

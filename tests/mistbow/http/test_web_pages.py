@@ -11,10 +11,9 @@ from fastapi import FastAPI, Request
 from analytics_worker.settings import WorkerSettings
 from mistbow.auth.rules import requires
 from mistbow.http.web_pages import RequestHead, refusal
-from mistbow.service import create_service
 from monitoring_agent.settings import MonitorSettings
 from storage_agent.settings import AgentSettings
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 from tests.test_routes_are_guarded import SERVICES
 
 OWN = frozenset({"fog.example", "node-7"})
@@ -149,13 +148,9 @@ def test_body_of_a_form_from_a_browser_is_refused_where_it_changes_something(
         assert error_of("DELETE", "/streams/x", **sender) is None
 
 
-async def ready() -> list[str]:
-    return []
-
-
 def service(**settings: Any) -> FastAPI:
     """Return an application with one route, which counts the bytes of bodies."""
-    app = create_service("a test", AgentSettings(**settings), readiness=ready)
+    app = plain_service(AgentSettings(**settings))
 
     @app.post("/body")
     @requires("ingest")

@@ -1,4 +1,4 @@
-"""Answers that an application sends at once, beside those of ASGI's messages."""
+"""Answers that an application sends as a whole, instead of by messages of ASGI."""
 
 import re
 import socket

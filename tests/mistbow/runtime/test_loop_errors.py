@@ -5,18 +5,14 @@ import msgspec
 import pytest
 from fastapi import FastAPI
 
-from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
 from mistbow.telemetry import set_up_logging
+from tests.support.http_server import plain_service
 
 
 class _FailingProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         raise asyncio.CancelledError(len(data))
-
-
-async def _ready() -> list[str]:
-    return []
 
 
 async def _fail_in_callbacks(app: FastAPI) -> None:
@@ -40,7 +36,7 @@ def test_failed_callback_is_logged_as_one_line_without_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     set_up_logging("test", tmp_path, "info")
-    app = create_service("Test", ServiceSettings(home=tmp_path), readiness=_ready)
+    app = plain_service(ServiceSettings(home=tmp_path))
     asyncio.run(_fail_in_callbacks(app))
     events = [
         msgspec.json.decode(line)

@@ -92,7 +92,7 @@ def test_errors_without_a_bound_are_retried_after_the_interval(form: str) -> Non
 
 
 @FORMS
-def test_a_streak_is_logged_once_a_class_of_error_and_when_it_ends(form: str) -> None:
+def test_failures_are_logged_once_for_each_class_of_error_and_at_their_end(form: str) -> None:
     schedule = Schedule("probe", interval_s=1, fields={"site": "a"})
     outcomes: list[Outcome] = [AWAY, AWAY, ValueError("broken"), AWAY, None, None, TimeoutError()]
     with capture_logs() as logs:
@@ -115,7 +115,9 @@ def test_a_long_streak_does_not_overflow() -> None:
 
 
 @pytest.mark.parametrize("schedule", [{"interval_s": math.inf}, {"interval_s": 1, "retry_s": 0}])
-def test_schedule_rejects_a_retry_that_never_or_always_comes(schedule: dict[str, float]) -> None:
+def test_schedule_rejects_a_retry_interval_that_is_not_positive_and_finite(
+    schedule: dict[str, float],
+) -> None:
     with pytest.raises(ValueError, match="retry_s must be above 0"):
         Schedule("probe", **schedule)
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mistbow.client.backup_model import StreamCut, StreamDeletions
-from mistbow.errors import ConflictError, InvalidRequestError, MistbowError
+from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, NotFoundError
 from mistbow.streams.schemas import EVENTS
 from storage_agent.backup.archive import (
     Archive,
@@ -20,7 +20,7 @@ from storage_agent.backup.archive import (
 @pytest.mark.parametrize("location", ["", " "])
 def test_empty_place_is_refused(location: str) -> None:
     """A shell's unset variable wrote the backup to the working folder."""
-    with pytest.raises(InvalidRequestError, match="the place of the backup is empty"):
+    with pytest.raises(InvalidRequestError, match="the location of the backup is empty"):
         Archive(location)
 
 
@@ -157,4 +157,19 @@ def test_missing_and_shortened_files_are_named(tmp_path: Path) -> None:
         archive.check_files(contents)
     part.unlink()
     with pytest.raises(MistbowError, match=r"the file streams/0/4\.arrow .* is missing"):
+        archive.check_files(contents)
+
+
+def test_backup_outside_of_the_file_system_of_this_machine_is_stored_and_read() -> None:
+    archive = Archive("mock:///backups/edge-1")  # a file system of pyarrow in memory
+    archive.create()
+    with pytest.raises(NotFoundError, match="contains no complete backup"):
+        archive.contents()
+    contents = stored(archive)
+    archive.check_files(contents)
+    assert [archive.read(file) for file in contents.files] == [b"{}", b"rows", b"rows"]
+    with pytest.raises(ConflictError, match=r"mock:///backups/edge-1 contains a backup"):
+        archive.create()
+    archive.write("streams/0/4.arrow", b"row")
+    with pytest.raises(MistbowError, match=r"4\.arrow .* damaged: it has 3 bytes instead of 4"):
         archive.check_files(contents)

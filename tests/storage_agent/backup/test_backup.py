@@ -144,7 +144,9 @@ async def test_backup_contains_events_that_later_events_replaced_during_the_back
             client.append("deployments", event_rows(0, {"a": f"{number}0"}))
             client.append("deployments/later", event_rows(0, {"a": f"{number}"}))
         # This stream is not in the backup: it shows that compaction had its turns.
-        eventually(lambda: client.info("deployments/later").segments < 300, what="it is compacted")
+        eventually(
+            lambda: client.info("deployments/later").segments < 300, what="the stream is compacted"
+        )
         assert client.info("deployments").segments == 301
         part = decode_part(client.operations.backup_part(cut.id, "deployments", 0))
         assert part.rows["event"].to_pylist() == ["1"]

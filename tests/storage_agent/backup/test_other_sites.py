@@ -18,7 +18,7 @@ def stored(*values: float) -> list[Point]:
 
 
 @pytest.mark.soak
-async def test_replica_of_a_restored_site_goes_on_after_the_rows_that_the_backup_lacks(
+async def test_replica_of_a_restored_site_continues_after_the_rows_that_the_backup_lacks(
     servers, places: list[AgentSite], tmp_path
 ):
     source, target = places[:2]

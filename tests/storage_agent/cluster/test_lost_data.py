@@ -98,7 +98,7 @@ def test_lost_rows_are_refused_and_restored_from_a_replica(
     eventually(lambda: tolerates_failure(agent), timeout=60, what="one node may fail")
     nodes[1].kill()
     put(agent, 40, 140)
-    eventually(lambda: has_all(peer, agent), timeout=60, what="all is in the replica")
+    eventually(lambda: has_all(peer, agent), timeout=60, what="the replica has all rows")
     before = head(agent, RAW)
     kill_while_catching_up(*nodes)
 
@@ -133,7 +133,7 @@ def test_lost_rows_are_refused_and_restored_from_a_replica(
     # Some may be in the agent's spool, as the node that it was connected to has just died.
     eventually(
         lambda: sorted(stored(agent, RAW)["value"].to_pylist()) == [float(n) for n in range(160)],
-        what="all is there",
+        what="all points are stored",
     )
     assert client.get("m", "e70")[0].data[0].values[0].value == 70.0
     client.close()

@@ -1,4 +1,4 @@
-"""Clocks that are wrong for a time: that of a sender, and that of the agent."""
+"""Clocks that are wrong for a time: the clock of a sender, and the clock of the agent."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -27,7 +27,7 @@ async def test_client_rejects_an_ignite_with_another_template_and_leaves_no_cach
 
         several.start()
         try:
-            await aeventually(refused, what="it is refused")
+            await aeventually(refused, what="the agent refuses Ignite")
             assert not several.connected
             assert client.get_cache_names() == []
         finally:

@@ -31,7 +31,9 @@ def test_agent_is_not_ready_at_the_ignite_of_another_home_and_names_port_and_pro
             rf"port {ignite.port} belongs to another Ignite \(process {ignite.pid} \(java\)\)"
             rf".*{re.escape(str(config.folder))}.*MISTBOW_IGNITE_PORT"
         )
-        eventually(lambda: refusal.search(httpx.get(f"{url}/readyz").text), what="it is refused")
+        eventually(
+            lambda: refusal.search(httpx.get(f"{url}/readyz").text), what="the agent refuses Ignite"
+        )
         assert httpx.get(f"{url}/readyz").status_code == 503
         # The agent uses another Ignite on the operator's word.
         folder_id_file(config.folder).unlink()

@@ -1,4 +1,4 @@
-"""Brokers that are broken or hostile: the agent stays alive, small, and stores what follows."""
+"""Broken and hostile brokers: the agent survives, stays small, and stores later messages."""
 
 import asyncio
 import json

@@ -7,7 +7,6 @@ import pytest
 from fastapi import FastAPI, Request
 
 from mistbow.auth.rules import requires
-from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
 from storage_agent.membership import link_probes
 from storage_agent.membership.heartbeat import Heartbeat
@@ -16,7 +15,7 @@ from storage_agent.membership.network import PeerNetwork, count_bytes
 from storage_agent.membership.peer import Peer
 from storage_agent.membership.peers import Peers
 from tests.support.conditions import aeventually
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 
 
 @pytest.fixture(autouse=True)
@@ -35,10 +34,7 @@ class OtherSite:
         self.received: list[int] = []
 
     def app(self) -> FastAPI:
-        async def ready() -> list[str]:
-            return []
-
-        app = create_service("other", ServiceSettings(), readiness=ready)
+        app = plain_service(ServiceSettings())
 
         @app.post("/fabric/probe", status_code=204)
         @requires("join")

@@ -39,7 +39,7 @@ def row(word: str) -> pa.RecordBatch:
 
 
 def test_site_is_reached_through_another_site(fog: Fog) -> None:
-    eventually(lambda: all_reached(fog), what="all reach all")
+    eventually(lambda: all_reached(fog), what="all sites reach each other")
     straight = {("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")}
     # Also the metadata of c is followed by way of b.
     eventually(lambda: fog.links("a") == straight, what="a has the links of all")
@@ -60,7 +60,7 @@ def test_site_is_reached_through_another_site(fog: Fog) -> None:
 
 
 def test_link_latency_is_measured(fog: Fog) -> None:
-    eventually(lambda: all_reached(fog), what="all reach all")
+    eventually(lambda: all_reached(fog), what="all sites reach each other")
     fog.shape("a", Shape(delay_ms=20.0))
     try:
         eventually(lambda: 18 < latency(fog, "c", "a", "b") < 40, what="c has the latency of a")
@@ -76,7 +76,7 @@ def test_link_bandwidth_is_measured_in_each_direction(processes: None, tmp_path:
 
     with running_fog(plan()) as backend:
         fog = Fog(backend, tmp_path, link_probe_s=1)
-        eventually(lambda: all_reached(fog), what="all reach all")
+        eventually(lambda: all_reached(fog), what="all sites reach each other")
         eventually(lambda: bandwidth(fog, "a", "b") > 20, timeout=60, what="a fast link")
         fog.shape("a", Shape(rate_bps=4_000_000))
         eventually(lambda: 1.5 < bandwidth(fog, "a", "b") < 6, timeout=90, what="a slow link")
@@ -96,7 +96,7 @@ def link(fog: Fog, at: str, source: str, target: str) -> SiteLink | None:
 
 
 def test_cut_link_recovers_by_itself(fog: Fog) -> None:
-    eventually(lambda: all_reached(fog), what="all reach all")
+    eventually(lambda: all_reached(fog), what="all sites reach each other")
     ended = threading.Event()
     follower = threading.Thread(target=lambda: follow_until_broken(fog, ended))
     follower.start()
@@ -114,7 +114,7 @@ def test_cut_link_recovers_by_itself(fog: Fog) -> None:
     with fog.at("a") as at_a:
         at_a.put([Point("m", "while-cut", system_clock(), 1.0)])
     fog.shape("a", Shape())
-    eventually(lambda: all_reached(fog), what="all reach all again")
+    eventually(lambda: all_reached(fog), what="all sites reach each other again")
     eventually(lambda: "while-cut" in fact_keys(fog, "c", "a"), what="c has the new facts of a")
 
 

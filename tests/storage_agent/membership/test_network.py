@@ -14,14 +14,13 @@ from mistbow.client.credentials import ServiceCredentials
 from mistbow.clock import utc_now
 from mistbow.errors import UnavailableError
 from mistbow.name_resolver import NameResolver
-from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
 from storage_agent.membership import answer_time
 from storage_agent.membership.heartbeat import Heartbeat, PeerReport
 from storage_agent.membership.network import PeerNetwork, post_request
 from storage_agent.membership.peers import Peers
 from storage_agent.membership.proxy import Proxy, proxied_router
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 
 
 def heartbeat(site: str, url: str, *reached: PeerReport) -> Heartbeat:
@@ -117,10 +116,7 @@ async def test_request_passes_only_an_agent_that_reaches_enough(
 def peer_app() -> FastAPI:
     """Return a service without a token that answers GET, as the agent of another site."""
 
-    async def ready() -> list[str]:
-        return []
-
-    app = create_service("A peer", ServiceSettings(), readiness=ready)
+    app = plain_service(ServiceSettings())
 
     @app.get("/read")
     @requires("read")

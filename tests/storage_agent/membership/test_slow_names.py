@@ -4,7 +4,6 @@ The agents are processes in network namespaces, with the system's own resolver.
 """
 
 import json
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -17,11 +16,9 @@ from mistbow.errors import UnavailableError
 from tests.fog_emulation.namespaces import needs_namespaces, running_fog
 from tests.support.conditions import eventually
 from tests.support.fogs import NETWORKS, PORT, Fog, plan
+from tests.support.programs import needs
 
-pytestmark = [
-    needs_namespaces,
-    pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare of util-linux"),
-]
+pytestmark = [needs_namespaces, needs("unshare")]
 
 SLOW_S = 10.0
 MAX_ABSENCE_S = 15.0

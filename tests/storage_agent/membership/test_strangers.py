@@ -1,4 +1,4 @@
-"""Heartbeats of anybody to an agent without a token: what they leave behind is bounded."""
+"""Heartbeats of strangers to an agent without a token: the agent stores little of them."""
 
 import httpx
 import msgspec

@@ -96,7 +96,7 @@ def clear(fog: Fog) -> None:
     """Restore all links, and wait until all sites reach each other."""
     for site in NETWORKS:
         fog.shape(site, Shape())
-    eventually(lambda: all_reached(fog), what="all reach all")
+    eventually(lambda: all_reached(fog), what="all sites reach each other")
 
 
 def ask(fog: Fog, site: str, method: str, path: str, **more: Any) -> Any:

@@ -36,7 +36,7 @@ def test_replica_of_a_gone_site_is_deleted_by_request(places: list[AgentSite]) -
         wait_until_reached(at_a, "b")
         at_a.put([*points(0, 70), *points(0, 7, "mem")])
         copy_id = copied(at_a, "b", filter=CPU, move=True)
-        eventually(lambda: local_points(at_a) == 0, what="all has moved")
+        eventually(lambda: local_points(at_a) == 0, what="all points have moved")
         path = f"/replication/replicas/a/{copy_id}"
         assert "a can be reached" in refused(at_b, "DELETE", path, params={"force": True})
         stack.close()
@@ -63,7 +63,7 @@ def test_replica_of_a_gone_site_is_deleted_by_request(places: list[AgentSite]) -
         assert "no replica at a reachable site has cpu" in answer["missing"][0]["reason"]
 
 
-async def test_half_made_replica_is_deleted_unless_wanted(
+async def test_incomplete_replica_is_deleted_if_nothing_needs_it(
     streams: Streams, ignite: IgniteServer, settings: AgentSettings, clock: ManualClock
 ) -> None:
     half, other = "replicas/a/raw/0123456789ab", "replicas/c/metadata"

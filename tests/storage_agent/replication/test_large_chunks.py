@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.journal import STORE
 from storage_agent.replication.follower import follower as follower_module
 from storage_agent.replication.follower.follower import Follower
-from storage_agent.replication.follower.replica import FOLLOWING, Replica
+from storage_agent.replication.follower.replica import FollowState, Replica
 from storage_agent.settings import AgentSettings
 from storage_agent.streams import subscription
 from storage_agent.streams.columns import without_unused_words
@@ -80,6 +81,14 @@ async def test_replica_stores_run_that_is_too_large_for_a_segment(
     assert sum(reduced) <= 2 * 10_000, "each chunk begins with the size of the chunk before"
 
 
+def published_state(follower: Follower, replica: Replica) -> str | None:
+    """Return the state in the published fact about a replica; None: the fact has no state."""
+    follower._replicas = {(replica.source, replica.copy.id): replica}
+    [fact] = follower.facts()
+    fields: dict[str, str] = msgspec.json.decode(msgspec.json.encode(fact))
+    return fields.get("state")
+
+
 async def test_chunk_that_is_too_large_is_reported_and_later_ones_are_stored(
     streams: Streams, settings: AgentSettings, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,8 +114,10 @@ async def test_chunk_that_is_too_large_is_reported_and_later_ones_are_stored(
             states.append(replica.state)
     [event] = [each for each in events if each["event"] == "replica_failed"]
     assert (event["stream"], event["position"], event["bytes"] > 8 * MIB) == ("s", 0, True)
-    assert states == [follower_module._TOO_LARGE] * 2
+    assert states == [FollowState.TOO_LARGE] * 2
+    assert published_state(follower, replica) == str(FollowState.TOO_LARGE)
     size = MIB
     await follower._follow(replica, lambda: states.append(replica.state))
-    assert states[2:] == [FOLLOWING]
+    assert states[2:] == [FollowState.FOLLOWING]
+    assert published_state(follower, replica) is None
     assert await times(replica.stream) == [1]

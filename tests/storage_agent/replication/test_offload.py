@@ -105,7 +105,7 @@ def moved(places: list[AgentSite]) -> Iterator[tuple[ExitStack, AgentClient, Age
         wait_until_reached(at_a, "b")
         at_a.put([*points(0, 70), *points(0, 7, "mem")])
         copy_id = copied(at_a, "b", filter=CPU, move=True)
-        eventually(lambda: local_points(at_a) == 0, what="all has moved")
+        eventually(lambda: local_points(at_a) == 0, what="all points have moved")
         yield stack, at_a, at_b, copy_id
 
 

@@ -130,5 +130,5 @@ def test_history_is_offloaded_from_a_full_disk(places: list[AgentSite]) -> None:
             at_a.put([Point("cpu", "e", now + i, 1.0, labels=w) for i, w in enumerate(words)])
             sent += 300
         assert copies(at_a) == {("b", "disk", "*")}
-        eventually(lambda: not stored(at_a, "raw"), what="all of it has moved")
+        eventually(lambda: not stored(at_a, "raw"), what="all points have moved")
         assert sum(len(values) for _, values in read(at_a, "cpu")) == sent

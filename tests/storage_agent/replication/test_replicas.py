@@ -81,7 +81,7 @@ def test_replica_continues_after_restarts_of_both_ends(places: list[AgentSite]) 
             wait_until_reached(at_a, "b")
             at_a.put(points(0, 500, units="percent"))
             copied(at_a, "b")
-            eventually(lambda: same(at_a, at_b), what="all is copied")
+            eventually(lambda: same(at_a, at_b), what="all rows are copied")
         at_a.put(points(500, 500))
         with b.agent(a) as at_b:
             eventually(lambda: same(at_a, at_b), what="what came meanwhile is copied")
@@ -116,7 +116,7 @@ def test_killed_target_stores_each_row_once(places: list[AgentSite]) -> None:
                 target.kill()
                 target.start(ready=False)
                 eventually(lambda: declared(at_b) == rules, what="what is answered is stored")  # noqa: B023
-            eventually(lambda: same(at_a, at_b), what="all is copied")
+            eventually(lambda: same(at_a, at_b), what="all rows are copied")
         finally:
             target.kill()
 

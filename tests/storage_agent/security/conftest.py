@@ -62,7 +62,9 @@ def guarded(home: Path, ignite_port: int, port: int = 0, **settings: Any) -> Ite
     given = {"home": home, "node": "n1", "ignite_port": ignite_port, "token": FOG, **settings}
     with served(create_app(AgentSettings(tokens_file=file, **given)), port) as url:
         agent = Guarded(url, file)
-        eventually(lambda: agent.status("fog", "GET", "/readyz") == 200, what="it is ready")
+        eventually(
+            lambda: agent.status("fog", "GET", "/readyz") == 200, what="the service is ready"
+        )
         yield agent
 
 

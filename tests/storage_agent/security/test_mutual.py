@@ -115,7 +115,9 @@ def test_no_token_crosses_between_sites(places: list[AgentSite]) -> None:
             eventually(lambda: is_announced(at_b, at_a), what="a has the worker of b")
             at_b.operations.request_copy("a")
             replicas = at_a.operations.replication
-            eventually(lambda: any(each.rows for each in replicas().replicas), what="it is copied")
+            eventually(
+                lambda: any(each.rows for each in replicas().replicas), what="the stream is copied"
+            )
         for recorder in (to_a, to_b):
             received = bytes(recorder.received)
             assert b"POST /fabric/greet HTTP/1.1" in recorder.requests()
@@ -129,7 +131,7 @@ def test_relay_between_sites_is_not_a_peer(places: list[AgentSite]) -> None:
     a, b, _ = places
     # The relay is configured as a peer, and passes everything on to b, but is not b.
     with Recorder(b.port) as relay, b.agent(), a.agent(peers=relay.url) as at_a:
-        eventually(lambda: len(relay.requests()) > 1, what="it is contacted twice")
+        eventually(lambda: len(relay.requests()) > 1, what="the relay is contacted twice")
         assert set(relay.requests()) == {CHALLENGE}
         assert [site.name for site in at_a.fabric().sites] == ["a"]
 

@@ -20,7 +20,6 @@ from mistbow.client.operation_model import Copy
 from mistbow.clock import system_clock, utc_now
 from mistbow.errors import MistbowError
 from mistbow.fabric import Worker
-from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
 from mistbow.streams.events import event_rows
 from mistbow.streams.models import StreamInfo
@@ -30,7 +29,7 @@ from storage_agent.membership.facts import encode_fact
 from storage_agent.membership.heartbeat import Heartbeat
 from storage_agent.settings import AgentSettings
 from tests.support.conditions import eventually
-from tests.support.http_server import served
+from tests.support.http_server import plain_service, served
 from tests.support.sites import AgentSite, site_of
 
 END = utc_now() + timedelta(days=1)
@@ -39,11 +38,8 @@ END = utc_now() + timedelta(days=1)
 def rogue_app(identity: Path, url: str, events: dict[str, str]) -> FastAPI:
     """Return the thief's program: it proves the identity of ``b``, and publishes any facts."""
 
-    async def ready() -> list[str]:
-        return []
-
     settings = {"home": identity.parent, "own_urls": url, "identity_file": identity}
-    app = create_service("rogue", ServiceSettings.model_validate(settings), readiness=ready)
+    app = plain_service(ServiceSettings.model_validate(settings))
     own = Heartbeat(site="b", node="node-b", url=url, instance=secrets.token_hex(8))
     rows = event_rows(system_clock(), events)
 
@@ -139,7 +135,7 @@ def test_facts_of_a_rogue_agent_stop_and_remove_nobody(
     core: tuple[AgentClient, AgentClient],
 ) -> None:
     for client in core:
-        eventually(lambda: has_facts_of_all(client), what="it has the facts of b")  # noqa: B023
+        eventually(lambda: has_facts_of_all(client), what="the agent has the facts of b")  # noqa: B023
     at_a, at_c = core
     at_c.put([Point("cpu", "of-c", system_clock(), 7.0)])
     at_c.operations.request_copy("a", stream="raw")

@@ -1,4 +1,4 @@
-"""An edge that was stolen: what its identity opens at the agents of other sites."""
+"""An edge that was stolen: the rights of its identity at the agents of other sites."""
 
 import itertools
 from collections.abc import Callable, Iterator

@@ -41,7 +41,9 @@ def agent(
     with served(create_app(settings, ManualClock(NOW))) as url:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         ready = f"{url}/readyz"
-        eventually(lambda: httpx.get(ready, headers=headers).is_success, what="it is ready")
+        eventually(
+            lambda: httpx.get(ready, headers=headers).is_success, what="the service is ready"
+        )
         client = AgentClient(url, TOKEN)
         fill(client)
         yield client

@@ -95,7 +95,7 @@ async def test_flipped_byte_of_the_file_costs_at_most_its_page(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.99])
-async def test_truncated_file_delivers_what_is_left(tmp_path: Path, part: float) -> None:
+async def test_truncated_file_delivers_its_remaining_points(tmp_path: Path, part: float) -> None:
     path = tmp_path / "spool.db"
     await (await fill(path)).close()
     whole = path.read_bytes()

@@ -74,7 +74,7 @@ def test_way_in_refuses_the_key_of_another_body(url, path, body_of) -> None:
     assert post(url, path, body_of(2), "other").is_success
 
 
-def test_refused_body_stores_nothing_and_a_killed_agent_still_knows_the_body(
+def test_refused_body_stores_nothing_and_a_killed_agent_still_remembers_the_body(
     ignite: IgniteServer, tmp_path: Path
 ) -> None:
     agent = AgentProcess(tmp_path, ignite)

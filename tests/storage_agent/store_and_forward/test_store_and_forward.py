@@ -146,7 +146,9 @@ def test_full_spool_rejects_points(service: Service, ignite_alone: IgniteServer)
     eventually(lambda: len(stored(url, "d")) > waiting, what="what was taken is stored")
 
 
-def test_when_away_refuse_rejects_points(ignite_alone: IgniteServer, tmp_path: Path) -> None:
+def test_agent_with_when_away_refuse_rejects_points(
+    ignite_alone: IgniteServer, tmp_path: Path
+) -> None:
     with storage_agent(tmp_path, ignite_alone.port, when_away="refuse") as service:
         assert put(service.url, "e", range(1)).status_code == 200
         ignite_alone.kill()

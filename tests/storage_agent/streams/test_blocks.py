@@ -1,4 +1,4 @@
-"""The blocks of a run of points: what is stored of the words of the run."""
+"""The blocks of a run of points: the stored words of the run."""
 
 import numpy as np
 import pyarrow as pa

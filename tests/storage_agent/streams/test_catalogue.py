@@ -29,7 +29,7 @@ def latest(catalogue: Catalogue) -> dict[str, tuple[object, ...]]:
     The entity ``ahead`` has no times of arrival, because a run may omit them.
     """
     found = {}
-    for series, _ in catalogue.all():
+    for series in catalogue.select():
         value = catalogue.latest(series)
         assert value is not None
         came = () if series[1] == "ahead" else (value.created, value.seen)
@@ -74,5 +74,5 @@ async def test_recovery_from_inside_a_run(
     for metadata in (stored, {**stored, APPLIED_KEY: b"0"}):
         after = Catalogue()
         await after.recover(opener.ignite, metadata, again)
-        assert dict(after.all()) == dict(before.all())
+        assert dict(after.select().items()) == dict(before.select().items())
         assert latest(after) == latest(before)

@@ -24,7 +24,8 @@ from tests.support.conditions import eventually
 
 def content(catalogue: Catalogue) -> dict[tuple[str, str], tuple[object, LatestValue | None]]:
     return {
-        series: (metadata, catalogue.stored_latest(series)) for series, metadata in catalogue.all()
+        series: (metadata, catalogue.stored_latest(series))
+        for series, metadata in catalogue.select().items()
     }
 
 
@@ -76,7 +77,7 @@ async def test_store_of_earlier_version_is_read_and_replaced(opener: Opener) -> 
     assert all(key.startswith("block/") for key in await opener.ignite.scan(LATEST))
     after = Catalogue()
     await after.recover(opener.ignite, stored, log)
-    assert dict(after.all()) == dict(before.all())
+    assert dict(after.select().items()) == dict(before.select().items())
 
 
 async def test_blocks_without_their_number_are_no_checkpoint(opener: Opener) -> None:
@@ -151,4 +152,4 @@ async def test_metadata_is_restored_where_the_points_have_none() -> None:
     names = ("a", "b", "c")
     published = [(("m", e), {"metricID": "m", "entityID": e, "units": "V"}) for e in names]
     await catalogue.restore_metadata(published)
-    assert dict(catalogue.all()) == {("m", "a"): described, **dict(published[1:])}
+    assert dict(catalogue.select().items()) == {("m", "a"): described, **dict(published[1:])}

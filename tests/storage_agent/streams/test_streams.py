@@ -75,16 +75,19 @@ async def left(ignite: IgniteClient) -> list[str]:
     return [key for key in keys if "s" in key.split("/")[:2] and key != "stream/s"]
 
 
-async def test_refused_stream_rejects_writes_of_an_earlier_reference(streams: Streams) -> None:
-    refused = {"s"}
+async def test_refused_stream_rejects_writes_of_an_earlier_reference(
+    failing: Failing, clock: ManualClock
+) -> None:
+    refused: set[str] = set()
 
     def check(name: str) -> None:
         if name in refused:
             raise LostDataError("lost")
 
+    streams = Streams(failing, clock, 0, check=check)
     await streams.create("s", SCHEMA)
     stream = await streams.get("s")
-    streams.check = check
+    refused.add("s")
     with pytest.raises(LostDataError):
         await stream.writer.append(rows(1))
     with pytest.raises(LostDataError):
@@ -94,25 +97,44 @@ async def test_refused_stream_rejects_writes_of_an_earlier_reference(streams: St
     assert stream.log.head == 0
     refused.clear()
     assert (await stream.writer.append(rows(1))).first == 0
+    await streams.close()
 
 
-async def test_refused_stream_rejects_waiting_appends(streams: Streams) -> None:
+async def test_refused_stream_rejects_waiting_appends(failing: Failing, clock: ManualClock) -> None:
+    is_created, calls = False, 0
+
+    def check(_: str) -> None:
+        nonlocal calls
+        calls += is_created
+        if calls > 1:
+            raise LostDataError("lost")
+
+    streams = Streams(failing, clock, 0, check=check)
     await streams.create("s", SCHEMA)
     stream = await streams.get("s")
     # The append is taken, and its turn comes after.
     waiting = stream.writer.append(rows(1))
-    calls = 0
-
-    def check(_: str) -> None:
-        nonlocal calls
-        calls += 1
-        if calls > 1:
-            raise LostDataError("lost")
-
-    streams.check = check
+    is_created = True
     with pytest.raises(LostDataError):
         await waiting
     assert stream.log.head == 0
+    await streams.close()
+
+
+async def test_recovery_opens_a_refused_stream(
+    streams: Streams, failing: Failing, clock: ManualClock
+) -> None:
+    await streams.create("s", SCHEMA)
+
+    def check(_: str) -> None:
+        raise LostDataError("lost")
+
+    again = Streams(failing, clock, 0, check=check)
+    await again.recover(await failing.scan(METADATA))
+    assert again.find_open("s") is not None
+    with pytest.raises(LostDataError):
+        await again.get("s")
+    await again.close()
 
 
 async def test_failed_removal_of_a_stream_is_repeated(

@@ -32,12 +32,11 @@ class AcceptedError(Exception):
 
 async def create(name: str, *kinds: pa.DataType) -> None:
     """Create a stream with a column for each type, up to the first access to Ignite."""
-    streams = Streams(IgniteClient([("127.0.0.1", 1)]), system_clock, 0)
 
     def check(_: str) -> None:
         raise AcceptedError
 
-    streams.check = check
+    streams = Streams(IgniteClient([("127.0.0.1", 1)]), system_clock, 0, check=check)
     await streams.create(name, pa.schema([(f"c{at}", kind) for at, kind in enumerate(kinds)]))
 
 

@@ -60,8 +60,7 @@ def test_catalogue_finds_series_by_metric_and_entity(
         else:
             catalogue.set_latest(series, None)
             there.discard(series)
-    found = [series for series, _ in catalogue.find(metrics, entities)]
-    assert sorted(found) == sorted(
+    assert sorted(catalogue.select(metrics, entities)) == sorted(
         (metric, entity)
         for metric, entity in there
         if (not metrics or metric in metrics) and (not entities or entity in entities)
@@ -127,9 +126,8 @@ async def test_series_removed_before_it_is_published_is_not_published(
 
 
 def test_reads_share_a_selection_of_all_series_until_one_changes() -> None:
-    catalogue = Catalogue()
     series, before = [("m", "a"), ("m", "b")], [10]
-    catalogue.expired_before = lambda: before[0]
+    catalogue = Catalogue(lambda: before[0])
     for number, each in enumerate(series):
         catalogue.describe(each, {"metricID": "m", "entityID": each[1]})
         catalogue.set_latest(each, LatestValue(1, 1.0, 10 + number, 10 + number))

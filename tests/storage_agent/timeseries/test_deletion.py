@@ -104,7 +104,7 @@ def test_unknown_field_is_refused_and_named(
     ],
     ids=str,
 )
-def test_body_that_says_less_than_it_seems_is_refused(
+def test_body_that_may_delete_more_than_intended_is_refused(
     url: str, client: AgentClient, body: object
 ) -> None:
     assert delete(url, body).status_code == 400

@@ -42,7 +42,7 @@ def test_expired_series_is_retracted_and_series_that_came_back_is_not(
     assert [each["entityID"] for each in client.list_series()] == ["pod-1"]
 
 
-def test_agent_retracts_at_its_start_what_it_did_not_retract_before_it_died(
+def test_agent_retracts_at_its_start_the_points_that_it_did_not_retract_before_it_died(
     settings: AgentSettings, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def die(*_: object) -> None:
@@ -66,12 +66,11 @@ async def test_series_that_gets_a_point_while_others_are_removed_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(slices, "time", StepClock())
-    catalogue = Catalogue()
+    catalogue = Catalogue(lambda: 10)
     for number in range(2000):
         series = ("m", f"pod-{number}")
         catalogue.describe(series, {"metricID": "m", "entityID": series[1]})
         catalogue.set_latest(series, LatestValue(1, 1.0, 1, 1))
-    catalogue.expired_before = lambda: 10
     kept, new = ("m", "pod-1999"), ("m", "new")
 
     async def put() -> None:
@@ -83,4 +82,4 @@ async def test_series_that_gets_a_point_while_others_are_removed_stays(
 
     (removed, left), _ = await asyncio.gather(catalogue.expire(), put())
     assert (len(removed), left) == (1998, [])
-    assert {series for series, _ in catalogue.all()} == {kept, new}
+    assert set(catalogue.select()) == {kept, new}

@@ -70,8 +70,7 @@ class Site:
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.catalogue, self.published = Catalogue(), Published()
-        self.catalogue.expired_before = stream.log.expired_before
+        self.catalogue, self.published = Catalogue(stream.log.expired_before), Published()
         self.remover = PointRemover(stream, self.catalogue, NoOffloads())
         derived = SeriesOfSegments(self.catalogue, self.published)
         stream.log.attach(SegmentConsumer(derived.apply, self.catalogue.checkpointed_position))
@@ -111,14 +110,16 @@ class Site:
     def latest(self) -> dict[str, int | None]:
         """Return the time (ms) of the latest value of each entity."""
         found = {}
-        for series, _ in self.catalogue.all():
+        for series in self.catalogue.select():
             latest = self.catalogue.latest(series)
             found[series[1]] = None if latest is None else latest.ts
         return found
 
     def is_described(self) -> bool:
         """Return whether all series have their metadata."""
-        return all(each == metadata_of(series[1]) for series, each in self.catalogue.all())
+        return all(
+            each == metadata_of(series[1]) for series, each in self.catalogue.select().items()
+        )
 
 
 async def test_rows_are_read_and_acknowledged_once_their_series_are_in_the_catalogue(
@@ -330,4 +331,4 @@ async def test_catalogue_fits_the_visible_rows_whatever_changes_while_segments_a
             expected[entity] = max(ts, expected.get(entity, ts))
         assert site.latest() == expected
         assert site.is_described()
-        assert site.published.series == dict(site.catalogue.all())
+        assert site.published.series == dict(site.catalogue.select().items())

@@ -28,7 +28,7 @@ def demands(clock: Clock) -> LastDemands:
     return LastDemands(clock)
 
 
-def test_fragment_needs_what_it_needed_before(demands: LastDemands) -> None:
+def test_fragment_has_its_last_demand(demands: LastDemands) -> None:
     demands.observe_measurement("f", 0.2, 0.5)
     assert demands.expected("f", 0.2) == pytest.approx(0.5)
     # The load has doubled since, and so has the estimate.

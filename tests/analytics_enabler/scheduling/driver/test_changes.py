@@ -1,4 +1,4 @@
-"""The changes since a decision: which parts differ, and what cannot wait."""
+"""The changes since a decision: which parts differ, and which changes cannot wait."""
 
 from msgspec.structs import replace
 
@@ -53,6 +53,13 @@ def test_task_is_unplaced_if_it_runs_nowhere_not_if_its_node_is_unreachable() ->
     assert has_unplaced([JOB], placement, on_edge1)
     on_edges = {"q": {**on_edge1["q"], "at-edge2": "edge2"}}
     assert not has_unplaced([JOB], placement, on_edges)
+
+
+def test_task_that_is_not_placed_is_unplaced_on_a_drained_node() -> None:
+    on_edges = {"q": {"at-edge1": "edge1", "at-edge2": "edge2", "merge": "cloud1"}}
+    assert has_unplaced([JOB], build.placed(q_merge="cloud1"), on_edges, {"edge2"})
+    moved = build.placed(**{"q_at-edge1": "edge1", "q_at-edge2": "edge1", "q_merge": "cloud1"})
+    assert not has_unplaced([JOB], moved, on_edges, {"edge2"})
 
 
 def test_node_lacks_memory_if_its_tasks_need_more() -> None:

@@ -424,6 +424,19 @@ async def test_free_memory_takes_a_decision_at_once_if_it_is_too_little_or_a_tas
 
 
 @pytest.mark.usefixtures("processes")
+async def test_task_leaves_a_drained_node_as_soon_as_another_one_has_memory() -> None:
+    now = Now()
+    placement_driver = PlacementDriver(now)
+    jobs = [build.job("q", build.task("t"))]
+    places: NodesByJob = {"q": {"t": "drained"}}
+    found = []
+    for now.ms, free_mb in ((0, 100), (1_000, 300), (2_000, 600)):
+        fog = build.fog(build.node("a", memory_free_mb=free_mb))
+        found.append(await placement_driver.place(jobs, fog, places, {"drained"}))
+    assert found == [{}, {}, {"q": {"t": "a"}}]
+
+
+@pytest.mark.usefixtures("processes")
 async def test_job_of_a_lost_node_does_not_move_back_at_once() -> None:
     now = Now()
     placement_driver = PlacementDriver(now)

@@ -36,7 +36,7 @@ def attempts(
     return times
 
 
-def test_pause_doubles_while_all_nodes_are_there() -> None:
+def test_pause_doubles_while_no_node_is_lost() -> None:
     times = attempts(20_000, lambda _: COMPLETE, lambda _: ON_A)
     assert times == [each * RETRY_MS for each in (0, 1, 3, 7)]
     # A task without a node has not lost one.
@@ -82,7 +82,7 @@ def test_request_of_a_lost_node_is_sent_at_once_and_often_for_a_minute() -> None
     assert after == [*often, LOSS_MS + 2 * RETRY_MS, LOSS_MS + 6 * RETRY_MS]
 
 
-def test_assignment_that_stays_at_a_lost_node_is_one_loss() -> None:
+def test_assignment_that_remains_at_a_lost_node_counts_as_one_loss() -> None:
     times = attempts(10_000, lambda now: COMPLETE if now < 5000 else WITHOUT_A, lambda _: ON_A)
     assert times == [0, 2000, 5000, 7000, 9000]
 

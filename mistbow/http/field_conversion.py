@@ -1,4 +1,4 @@
-"""Converts the fields of request bodies as leniently as the storage of RAINBOW does.
+"""Converts the fields of request bodies, as leniently as the storage of RAINBOW does.
 
 A number may be sent as a text, and a text or an id as a number. The storage agent decodes a body
 strictly first, which is the common case, and converts only an invalid body.

@@ -44,7 +44,7 @@ def leaver(processes: None, tmp_path: Path) -> Iterator[Leaver]:
     try:
         eventually(lambda: httpx.get(url).is_success, what="the service answers")
         process.send_signal(signal.SIGTERM)
-        eventually((tmp_path / "leaving").exists, what="it begins to leave")
+        eventually((tmp_path / "leaving").exists, what="the service begins to leave")
         yield process, url
     finally:
         process.kill()

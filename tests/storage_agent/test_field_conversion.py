@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from mistbow.errors import InvalidRequestError
-from mistbow.http.lenient import convert_items, convert_read
+from mistbow.http.field_conversion import convert_items, convert_read
 from mistbow.timestamps import Timestamps
 from storage_agent.http.deletions import DeleteBody, decode_deletion
 from storage_agent.http.points import GetBody, PutBody

@@ -12,7 +12,7 @@ Leave = Callable[[], Coroutine[Any, Any, None]]
 """A function that returns when the service has left the fog, so that its server can stop."""
 
 
-class LeavingServer(uvicorn.Server):
+class GracefulServer(uvicorn.Server):
     """A server that calls ``leave`` at SIGTERM, and stops when ``leave`` returns.
 
     A second SIGTERM, or SIGINT, stops it at once.
