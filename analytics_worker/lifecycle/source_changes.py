@@ -1,6 +1,6 @@
 """Records, among the decisions of a merge, the changes of its sources at a handover."""
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
@@ -21,8 +21,16 @@ from analytics_worker.merge.decisions import (
     read_presence,
     row_of,
 )
-from analytics_worker.merge.site_gaps import SiteGap, is_provisional, removal, settled, unread
+from analytics_worker.merge.site_gaps import (
+    SiteGap,
+    is_provisional,
+    removal,
+    settled,
+    uncertain_of_new_source,
+    unread,
+)
 from mistbow.client.agent import AgentClient
+from mistbow.clock import system_clock
 from mistbow.errors import ConflictError
 
 
@@ -33,9 +41,12 @@ class SourceChanges:
     former fragment has stopped.
     """
 
-    def __init__(self, agent: AgentClient, target: TargetWriter) -> None:
+    def __init__(
+        self, agent: AgentClient, target: TargetWriter, clock: Callable[[], int] = system_clock
+    ) -> None:
         self._agent = agent
         self._target = target
+        self._clock = clock
         self._until: int | None = None
 
     def begin(self, fragment: Fragment, until: int) -> None:
@@ -131,12 +142,14 @@ class SourceChanges:
         """
         new_sites = _sites_of(merge) - former_sites
         presence = read_presence(self._agent, merge.decisions) if new_sites else Presence()
+        now = self._clock()
         for site in sorted(new_sites):
             gap = presence.last_gaps.get(site)
             if gap is not None and gap.is_removed:
-                written = max(0, (gap.until or 0) - 1), self._last_result(merge, until)
-                left = Left(until, (written,) if written[0] < written[1] else ())
-                self._append(merge, SiteDecision(gap.after, site, left))
+                # The clock is the end, since the query may write results until it reads this.
+                written = (gap.until or 0) - 1, now
+                uncertain = uncertain_of_new_source(presence.gaps_of(site), now, [written])
+                self._append(merge, SiteDecision(gap.after, site, Left(until, uncertain)))
 
     def _forget_others(self, merge: Merge, until: int) -> None:
         """Record that sites which ``merge`` does not read are no sources after ``until``.

@@ -24,7 +24,7 @@ from analytics_worker.merge.decisions import (
     read_presence,
     row_of,
 )
-from analytics_worker.merge.site_gaps import uncertain_since_removal
+from analytics_worker.merge.site_gaps import uncertain_of_new_source
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.stateful.accumulators import accumulators_of
@@ -286,7 +286,7 @@ def gap_of_new_site(presence: Presence, site: str, since: int, now: int) -> list
     gap, removed_after = presence.open_gap(site), presence.removed_after(site)
     if gap is not None and gap.after <= removed_after:
         return []
-    uncertain = uncertain_since_removal(presence.gaps_of(site), now)
+    uncertain = uncertain_of_new_source(presence.gaps_of(site), now)
     left = SiteDecision(removed_after, site, Left(since, uncertain))
     # The site may have joined and left again in a query that has not taken over.
     return [left] if gap is None else [SiteDecision(gap.after, site, Joined()), left]

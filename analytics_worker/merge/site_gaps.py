@@ -238,32 +238,41 @@ def unread(gaps: Sequence[SiteGap]) -> SiteGap:
         # site only after a later time.
         after = last.after
         names = _clip([*names, (after, end)], after, NEVER)
-    spans = [*former.uncertain, *uncertain_since_removal(gaps)]
+    spans = [*former.uncertain, *_uncertain_since_removal(gaps)]
     return removed_gap(last.site, after, end, spans, names)
 
 
-def uncertain_since_removal(gaps: Sequence[SiteGap], until: int = NEVER) -> tuple[Span, ...]:
-    """Return the ticks up to ``until`` (ms) that include a site only if a query has written them
-    that did not take over.
+def uncertain_of_new_source(
+    gaps: Sequence[SiteGap], now: int, written: Iterable[Span] = ()
+) -> tuple[Span, ...]:
+    """Return the ticks whose results may include a site that is to be a source.
+
+    ``gaps``: the earlier gaps of the site. ``now``: the time (ms) of the clock, which is not before
+    any result. The stored frontier can be before the last result of the query that read the site.
+    ``written``: further ticks that a query with the site may have written.
+    """
+    was_removed = any(gap.is_removed for gap in gaps)
+    former = _since_removal(gaps)[0].uncertain if was_removed else ()
+    return _limit(_clip((*former, *_uncertain_since_removal(gaps), *written), 0, now))
+
+
+def _uncertain_since_removal(gaps: Sequence[SiteGap]) -> Iterator[Span]:
+    """Yield the ticks that include a site only if a query has written them that did not take over.
 
     ``gaps``: the gaps of a site that is no source. The site joined while such a query ran.
     """
-    if not gaps:
-        return ()
-    _, later = _since_removal(gaps)
+    later = _since_removal(gaps)[1] if gaps else ()
     following = [*(gap.after for gap in later[1:]), NEVER]
-    spans = [
-        (gap.until, after)
-        for gap, after in zip(later, following, strict=False)
-        if gap.until is not None
-    ]
-    return _clip(spans, 0, until)
+    for gap, after in zip(later, following, strict=False):
+        if gap.until is not None:
+            yield gap.until, after
 
 
 def reopened(gaps: Sequence[SiteGap], gap: SiteGap) -> SiteGap:
     """Return the open gap of a site that is a source again, with what its removal has recorded.
 
-    ``gaps``: the earlier gaps of the site. ``gap``: its new gap.
+    ``gaps``: the earlier gaps of the site. ``gap``: its new gap, with all uncertain ticks. Rows of
+    a worker of a former version have none.
     """
     if gap.named_after is None or not any(each.is_removed for each in gaps):
         return gap

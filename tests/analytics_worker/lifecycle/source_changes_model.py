@@ -227,7 +227,7 @@ class SourceChangesModel(RuleBasedStateMachine):
         decisions._presences.pop((self.streams.url, self.fragment.decisions), None)
 
     def new_changes(self) -> SourceChanges:
-        return SourceChanges(self.agent, TargetWriter(self.agent))
+        return SourceChanges(self.agent, TargetWriter(self.agent), lambda: self.tick)
 
     @property
     def presence(self) -> Presence:

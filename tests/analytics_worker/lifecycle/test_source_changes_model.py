@@ -2,6 +2,8 @@
 names.
 """
 
+import pytest
+
 from tests.analytics_worker.lifecycle.source_changes_model import SourceChangesModel
 
 TestSourceChanges = SourceChangesModel.TestCase
@@ -85,4 +87,63 @@ def test_results_of_a_query_that_did_not_take_over_lose_no_points() -> None:
     model.write_results(1, lag=0, first="active")
     model.correct_late_panes(frozenset())
     assert model.streams.results[5].included == {"a", "b", "c"}
+    model.teardown()
+
+
+@pytest.mark.parametrize("is_settled", [True, False])
+def test_results_of_the_former_query_lose_no_points_if_the_removed_site_is_added_at_once(
+    *, is_settled: bool
+) -> None:
+    """The stored frontier is before these results; the worker stops in between if not settled."""
+    model = SourceChangesModel()
+    model.write_results(2, lag=2, first="active")
+    model.start(frozenset(), is_elsewhere=False)
+    model.take_over([])
+    if is_settled:
+        model.end_handover()
+    else:
+        model.crash()
+    model.start(frozenset("b"), is_elsewhere=True)
+    model.take_over([])
+    model.end_handover()
+    model.write_results(3, lag=0, first="active")
+    model.correct_late_panes(frozenset())
+    assert model.streams.results[2].included == {"a", "b"}
+    model.teardown()
+
+
+def test_results_lose_no_points_if_the_added_site_is_removed_again_before_it_joins() -> None:
+    model = SourceChangesModel()
+    model.write_results(2, lag=2, first="active")
+    model.start(frozenset(), is_elsewhere=False)
+    model.take_over([])
+    model.crash()
+    for sites in ("b", ""):
+        model.start(frozenset(sites), is_elsewhere=bool(sites))
+        model.take_over([])
+        model.end_handover()
+        model.write_results(3, lag=0, first="active")
+    model.correct_late_panes(frozenset())
+    assert model.streams.results[2].included == {"a", "b"}
+    model.teardown()
+
+
+def test_results_in_flight_while_a_new_site_is_recorded_again_lose_no_points() -> None:
+    model = SourceChangesModel()
+    model.write_results(2, lag=0, first="active")
+    model.start(frozenset("bc"), is_elsewhere=True)
+    model.changes.reopen(model.frontier)
+    model.end_handover()  # the other worker forgets the site c
+    model.claim()
+    # The query computes results before it reads the decision, and stores them later.
+    model.write_results(2, lag=0, first="candidate")
+    in_flight = {tick: model.streams.results.pop(tick) for tick in (3, 4)}
+    model.changes = model.new_changes()
+    assert model.candidate is not None
+    model.changes.begin(model.candidate.fragment, model.frontier + 1)
+    model.streams.results |= in_flight
+    model.take_over([])
+    model.write_results(1, lag=0, first="active")
+    model.correct_late_panes(frozenset())
+    assert model.streams.results[4].included == {"a", "b", "c"}
     model.teardown()
