@@ -214,9 +214,12 @@ def removal(
     after, names = until, tuple[Span, ...]()
     uncertain = [(until, NEVER)]
     if last is not None and (last.until is None or last.until >= until):
-        # The results lack the site, and name it. This includes a site that joins at a later tick.
+        # The first results lack the site, and name it.
         after, names = last.after, _clip(last.named_ticks, 0, until)
         uncertain += last.uncertain
+        if last.until is not None:
+            # Since the decision that the site joins at a later tick, corrections read the site.
+            uncertain.append((after, until))
     uncertain += _clip(uncorrected, 0, after)
     return removed_gap(site, after, until, uncertain, names)
 

@@ -266,7 +266,7 @@ def test_results_up_to_the_removal_include_a_site_that_is_a_source_again(
         assert [gaps.absent(tick) for tick in (90_000, 101_000, 101_001)] == [set(), set(), {"b"}]
 
 
-def test_results_in_the_gap_of_a_site_that_is_removed_while_it_joins_lack_the_site(
+def test_results_in_the_gap_of_a_site_that_is_removed_while_it_joins_are_uncertain(
     agent: AgentClient,
 ) -> None:
     both, one = merge_of("joining", "a", "b"), merge_of("joining", "a")
@@ -275,10 +275,15 @@ def test_results_in_the_gap_of_a_site_that_is_removed_while_it_joins_lack_the_si
         merge.decide(SiteDecision(50_000, "b", Left()), SiteDecision(200_000, "b", Joined()))
         merge.runner.accept(one)
         merge.take_over(2, 102_000)
+        gaps = read_last_gaps(agent, one)
+        # Corrections have read the site since the decision that it joins.
+        ticks = (50_000, 50_001, 101_000, 101_001)
+        assert [gaps.removed(tick) for tick in ticks] == [{"b"}, {"b"}, {"b"}, set()]
+        assert [gaps.uncertain(tick) for tick in ticks] == [set(), {"b"}, {"b"}, set()]
         merge.runner.accept(both)
         merge.has_queries(3)
         gaps = read_last_gaps(agent, both)
-        assert [gaps.absent(tick) for tick in (50_000, 50_001)] == [set(), {"b"}]
+        assert [gaps.absent(tick) for tick in ticks] == [set(), set(), set(), {"b"}]
 
 
 def test_gap_that_was_not_corrected_before_a_removal_is_corrected_once_the_site_is_back(

@@ -147,3 +147,40 @@ def test_results_in_flight_while_a_new_site_is_recorded_again_lose_no_points() -
     model.correct_late_panes(frozenset())
     assert model.streams.results[4].included == {"a", "b", "c"}
     model.teardown()
+
+
+def test_results_corrected_before_a_decided_join_lose_no_points_if_the_site_is_removed() -> None:
+    model = SourceChangesModel()
+    model.write_results(2, lag=0, first="active")
+    model.leave("b")
+    model.write_results(4, lag=0, first="active")
+    model.start(frozenset(), is_elsewhere=False)
+    model.join("b", 2)
+    # The gap has ended already, so the corrections read the site.
+    model.correct_late_panes(frozenset())
+    assert model.streams.results[3].included == {"a", "b"}
+    model.take_over([])
+    model.end_handover()
+    model.write_results(4, lag=0, first="active")
+    model.correct_gaps(8, frozenset(), None)
+    assert model.streams.results[3].included == {"a", "b"}
+    assert not model.streams.results[3].named
+    model.results_name_the_sources_that_they_lack()
+    model.teardown()
+
+
+def test_results_that_lack_a_site_with_a_decided_join_are_corrected_after_its_removal() -> None:
+    model = SourceChangesModel()
+    model.write_results(2, lag=0, first="active")
+    model.leave("b")
+    model.write_results(4, lag=0, first="active")
+    model.start(frozenset(), is_elsewhere=False)
+    model.join("b", 2)
+    model.take_over([])
+    model.end_handover()
+    model.write_results(4, lag=0, first="active")
+    model.streams.results[3].included = frozenset()  # the tick lacks late panes of a
+    model.correct_late_panes(frozenset())
+    assert model.streams.results[3].included == {"a"}
+    assert model.streams.results[3].named == {"b"}
+    model.teardown()
