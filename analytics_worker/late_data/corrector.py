@@ -285,7 +285,7 @@ class Corrector:
             return False
         is_behind = scanner.is_behind
         gaps = read_last_gaps(self._agent, task.fragment)
-        if spans and gaps.is_provisional:
+        if spans and gaps.provisional:
             return False
         # Only the stored position of a merge can wait for a site.
         may_wait = scanner is task.scanner and isinstance(task.fragment, Merge)

@@ -140,9 +140,9 @@ class LastGaps:
         return LastGaps((*others, *named_gaps))
 
     @property
-    def is_provisional(self) -> bool:
-        """Whether a query that reads a removed site may still write results."""
-        return any(is_provisional(gap) for gap in self.gaps if gap.is_removed)
+    def provisional(self) -> frozenset[str]:
+        """The names of the removed sites that are read by a query that may still write results."""
+        return frozenset(gap.site for gap in self.gaps if gap.is_removed and is_provisional(gap))
 
     def removed_since(self, tick: int) -> frozenset[str]:
         """Return the names of the removed sites whose rows results at or after a tick (ms) may
@@ -236,12 +236,12 @@ def unread(gaps: Sequence[SiteGap]) -> SiteGap:
     former, later = _since_removal(gaps)
     after, names = former.after, former.named_ticks
     end = max(former.until or 0, after)
+    spans = [*former.uncertain, *_uncertain_since_removal(gaps)]
     if len(later) == 1 and last.until is None and last.named_after is None:
         # The site left a query that was about to stop: a query that begins with a site names the
-        # site only after a later time.
-        after = last.after
-        names = _clip([*names, (after, end)], after, NEVER)
-    spans = [*former.uncertain, *_uncertain_since_removal(gaps)]
+        # site only after a later time. A former version recorded no end of this query's results.
+        after, names = last.after, ()
+        spans.append((after, NEVER))
     return removed_gap(last.site, after, end, spans, names)
 
 

@@ -412,6 +412,9 @@ class SourceChangesModel(RuleBasedStateMachine):
         is_alone = self.candidate is None or self.candidate.is_elsewhere
         progress = SimpleNamespace(active=self.active, candidate=None if is_alone else 1)
         self.changes.settle(cast("RunnerProgress", progress))
+        if is_alone and self.active is not None:
+            gaps = last_gaps(self.presence.gaps, self.active.sources)
+            assert not gaps.provisional, "corrections wait for ever"
 
     @precondition(lambda self: self.candidate is not None and self.candidate.has_epochs)
     @rule()
