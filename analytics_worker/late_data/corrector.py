@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.plan.fragments import Merge, StreamLocation, Whole
+from analytics.plan.fragments import Merge, Whole
 from analytics.plan.resumption import resume, subplan
 from analytics_worker.evaluate.results import append_results
 from analytics_worker.late_data.differences import differences
-from analytics_worker.late_data.last_gaps import read_last_gaps
+from analytics_worker.late_data.last_gaps import point_streams, read_last_gaps
 from analytics_worker.late_data.late_panes import LatePaneScanner
 from analytics_worker.late_data.late_points import LatePointScanner
 from analytics_worker.late_data.recomputation import RecomputableTicks, Recomputation
@@ -42,7 +42,6 @@ from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
 from mistbow.errors import UnavailableError
 from mistbow.streams.results import current_results
-from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -146,6 +145,7 @@ class Corrector:
         self._task: _CorrectionTask | None = None
         self._former: LatePointScanner | None = None
         self._waiting = _NONE_WAIT
+        self._provisional: frozenset[str] = frozenset()
         self._stored_position = 0
         self._stopping = threading.Event()
         self._correcting: Mapping[str, int] = {}
@@ -232,7 +232,7 @@ class Corrector:
                 self._former = None if former.is_finished else former
             with self._lock:
                 # The new scanner begins at the stored position, which is not after theirs.
-                self._waiting = _NONE_WAIT
+                self._waiting, self._provisional = _NONE_WAIT, frozenset()
                 self._task = _CorrectionTask(fragment, epoch, scanner, access, decisions_epoch)
         return {name: scanner.next}
 
@@ -285,7 +285,7 @@ class Corrector:
             return False
         is_behind = scanner.is_behind
         gaps = read_last_gaps(self._agent, task.fragment)
-        if spans and gaps.provisional:
+        if spans and self._is_too_early(spans, gaps):
             return False
         # Only the stored position of a merge can wait for a site.
         may_wait = scanner is task.scanner and isinstance(task.fragment, Merge)
@@ -312,6 +312,15 @@ class Corrector:
         if not is_behind:
             self._report(task, merge_spans_of_insights(scanner.due, waiting.spans))
         return bool(spans or unanswered.spans)
+
+    def _is_too_early(self, spans: Mapping[str, list[TickSpan]], gaps: LastGaps) -> bool:
+        """Return whether a query may still write results with points of removed sites."""
+        sites, before = gaps.provisional, self._provisional
+        if sites and sites != before:
+            reason = f"the handover that removes {', '.join(sorted(sites))} has not ended"
+            log.warning("correction_waits", insights=sorted(spans), reason=reason)
+        self._provisional = sites
+        return bool(sites)
 
     def _correct_spans(
         self,
@@ -389,7 +398,7 @@ class Corrector:
     ) -> dict[str, list[TickSpan]]:
         if task.access is None:
             return spans
-        plan, sources = task.fragment.plan, partial(_point_streams, task.fragment, gaps)
+        plan, sources = task.fragment.plan, partial(point_streams, task.fragment, gaps)
         insights = StatefulInsights(self._agent, plan, task.access, gaps, sources)
         return insights.correct_states(spans, frontier, unanswered)
 
@@ -463,22 +472,6 @@ class Corrector:
             min_ts=first,
             max_ts=max(span.last for span in spans.values()),
         ).table
-
-
-def _point_streams(
-    fragment: Whole | Merge, gaps: LastGaps, first: int
-) -> tuple[StreamLocation, ...]:
-    """Return the streams with the points from the tick ``first`` (ms) on, except for absent
-    sites.
-    """
-    if isinstance(fragment, Whole):
-        return (fragment.source,)
-    absent = gaps.absent(first)
-    return tuple(
-        StreamLocation(one.data_site, RAW)
-        for one in fragment.sources
-        if one.data_site not in absent
-    )
 
 
 def _still_waiting(

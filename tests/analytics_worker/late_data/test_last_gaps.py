@@ -76,6 +76,18 @@ def test_site_that_has_left_is_named_at_all_ticks_of_its_gap() -> None:
     assert sorted(gaps.bounds) == [10_000, 20_000]
 
 
+def test_later_results_may_include_a_removed_site_up_to_the_last_uncertain_tick() -> None:
+    uncertain = (5_000, 7_000), (22_000, 25_000)
+    removed = SiteGap("n2", 10_000, 20_000, is_removed=True, uncertain=uncertain)
+    gaps = LastGaps((SiteGap("n1", 30_000, None, uncertain=((31_000, 40_000),)), removed))
+    ticks = 10_000, 20_000, 25_000, 25_001
+    assert [gaps.removed_since(tick) for tick in ticks] == [{"n2"}, {"n2"}, {"n2"}, set()]
+    assert gaps.removed_until == 25_000
+    gaps = LastGaps((SiteGap("n2", 10_000, 20_000, is_removed=True, uncertain=uncertain[:1]),))
+    assert [gaps.removed_since(tick) for tick in (10_000, 10_001)] == [{"n2"}, set()]
+    assert gaps.removed_until == 10_000
+
+
 def test_correction_of_ticks_on_both_sides_of_the_first_named_result_is_split() -> None:
     gaps = LastGaps((SiteGap("n2", 0, None, named_after=35_000),))
     agent = cast("AgentClient", StoredRows())
