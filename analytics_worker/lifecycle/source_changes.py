@@ -142,13 +142,13 @@ class SourceChanges:
         """
         new_sites = _sites_of(merge) - former_sites
         presence = read_presence(self._agent, merge.decisions) if new_sites else Presence()
-        now = self._clock()
         for site in sorted(new_sites):
             gap = presence.last_gaps.get(site)
             if gap is not None and gap.is_removed:
-                # The clock is the end, since the query may write results until it reads this.
-                written = (gap.until or 0) - 1, now
-                uncertain = uncertain_of_new_source(presence.gaps_of(site), now, [written])
+                # The query may write further results until it reads this decision.
+                end = max(self._clock(), self._last_result(merge, until))
+                written = (gap.until or 0) - 1, end
+                uncertain = uncertain_of_new_source(presence.gaps_of(site), end, [written])
                 self._append(merge, SiteDecision(gap.after, site, Left(until, uncertain)))
 
     def _forget_others(self, merge: Merge, until: int) -> None:

@@ -246,17 +246,17 @@ def unread(gaps: Sequence[SiteGap]) -> SiteGap:
 
 
 def uncertain_of_new_source(
-    gaps: Sequence[SiteGap], now: int, written: Iterable[Span] = ()
+    gaps: Sequence[SiteGap], end: int, written: Iterable[Span] = ()
 ) -> tuple[Span, ...]:
     """Return the ticks whose results may include a site that is to be a source.
 
-    ``gaps``: the earlier gaps of the site. ``now``: the time (ms) of the clock, which is not before
-    any result. The stored frontier can be before the last result of the query that read the site.
+    ``gaps``: the earlier gaps of the site. ``end``: a time (ms) that is not before any of these
+    results. The stored frontier can be before the last result of the query that read the site.
     ``written``: further ticks that a query with the site may have written.
     """
     was_removed = any(gap.is_removed for gap in gaps)
     former = _since_removal(gaps)[0].uncertain if was_removed else ()
-    return _limit(_clip((*former, *_uncertain_since_removal(gaps), *written), 0, now))
+    return _limit(_clip((*former, *_uncertain_since_removal(gaps), *written), 0, end))
 
 
 def _uncertain_since_removal(gaps: Sequence[SiteGap]) -> Iterator[Span]:
