@@ -21,8 +21,8 @@ from analytics_worker.late_data.recomputation import RecomputableTicks, Recomput
 from analytics_worker.late_data.silent_sites import SilentSites
 from analytics_worker.late_data.stateful_insights import StatefulInsights
 from analytics_worker.late_data.stored_results import (
-    naming,
     naming_changes,
+    spans_that_name,
     split_unanswered,
     with_missing_sites,
     within,
@@ -371,7 +371,7 @@ class Corrector:
         stored = current_results(self._stored(task, spans))
         for part in split_after(spans, task.fragment.plan, naming_changes(stored, sites)):
             first = min(span.first for span in part.values())
-            if named := naming(stored, part, sites):
+            if named := spans_that_name(stored, part, sites):
                 yield named, gaps.lacking(sites, first)
             else:
                 log.warning("correction_sites_removed", sites=sorted(sites), first=first)

@@ -10,7 +10,9 @@ from analytics_worker.late_data.tick_spans import TickSpan
 from mistbow.streams.schemas import RESULT_ROWS
 
 
-def naming(stored: pa.Table, spans: Mapping[str, TickSpan], sites: Set[str]) -> dict[str, TickSpan]:
+def spans_that_name(
+    stored: pa.Table, spans: Mapping[str, TickSpan], sites: Set[str]
+) -> dict[str, TickSpan]:
     """Return the spans of those insights whose results all name ``sites`` as missing.
 
     ``stored``: the current results. Insights without a result in their span are omitted.

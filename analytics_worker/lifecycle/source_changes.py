@@ -23,11 +23,11 @@ from analytics_worker.merge.decisions import (
 )
 from analytics_worker.merge.site_gaps import (
     SiteGap,
+    gap_of_former_source,
     is_provisional,
     removal,
-    settled,
     uncertain_of_new_source,
-    unread,
+    with_certain_end,
 )
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
@@ -159,13 +159,13 @@ class SourceChanges:
         """
         presence = read_presence(self._agent, merge.decisions)
         others = presence.last_gaps.keys() - _sites_of(merge)
-        removed = [(site, unread(presence.gaps_of(site))) for site in sorted(others)]
+        removed = [(site, gap_of_former_source(presence.gaps_of(site))) for site in sorted(others)]
         changed = [
             gap for site, gap in removed if gap != presence.last_gaps[site] or is_provisional(gap)
         ]
         end = self._last_result(merge, until) if changed else until
         for gap in changed:
-            at_end = replace(settled(gap, end), until=max(until, gap.after))
+            at_end = replace(with_certain_end(gap, end), until=max(until, gap.after))
             self._append(merge, *_decisions_of(at_end))
 
     def _last_result(self, merge: Merge, until: int) -> int:

@@ -24,7 +24,7 @@ from analytics_worker.merge.decisions import (
     read_presence,
     row_of,
 )
-from analytics_worker.merge.site_gaps import uncertain_of_new_source
+from analytics_worker.merge.site_gaps import NEVER, uncertain_of_new_source
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.stateful.accumulators import accumulators_of
@@ -281,12 +281,15 @@ def gap_of_new_site(presence: Presence, site: str, since: int, now: int) -> list
     """Return the decisions after which the open gap of a new site begins at its removal.
 
     ``since``: the time (ms) after which results name the site as missing. ``now``: the time (ms) of
-    the clock, which is not before any result.
+    the clock of this worker.
     """
     gap, removed_after = presence.open_gap(site), presence.removed_after(site)
     if gap is not None and gap.after <= removed_after:
         return []
-    uncertain = uncertain_of_new_source(presence.gaps_of(site), now)
+    gaps = presence.gaps_of(site)
+    # The clock of this worker may be behind the clock of the worker that recorded the removal.
+    recorded = [until for each in gaps for _, until in each.uncertain if until < NEVER]
+    uncertain = uncertain_of_new_source(gaps, max(now, since, *recorded))
     left = SiteDecision(removed_after, site, Left(since, uncertain))
     # The site may have joined and left again in a query that has not taken over.
     return [left] if gap is None else [SiteDecision(gap.after, site, Joined()), left]

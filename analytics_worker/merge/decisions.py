@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from analytics.plan.fragments import StreamLocation
 from analytics_worker.merge import site_gaps
-from analytics_worker.merge.site_gaps import SiteGap, Span, removed_gap, reopened
+from analytics_worker.merge.site_gaps import SiteGap, Span, gap_of_returned_source, removed_gap
 from mistbow.client.agent import AgentClient
 from mistbow.errors import ConflictError
 from mistbow.streams.events import event_rows, events_of
@@ -115,7 +115,7 @@ class Presence:
             match one.decision:
                 case Left(named_after, uncertain) if gap is None:
                     opened = SiteGap(one.site, one.ts, None, named_after, uncertain=uncertain)
-                    self.gaps.append(reopened(self.gaps_of(one.site), opened))
+                    self.gaps.append(gap_of_returned_source(self.gaps_of(one.site), opened))
                 case Forgotten(int(after), uncertain, named):
                     removed = removed_gap(one.site, after, one.ts, uncertain, named)
                     self._replace(gap, removed)

@@ -12,8 +12,8 @@ no other input, and no function here reads or stores anything.
   corrected, since a result that includes points of a removed site would lose them.
 - Joins: once a site has joined, the ticks of ``joined_ticks`` are corrected. These are all ticks
   whose results may lack the site, or name it.
-- Removals: the gap of ``removal`` or of ``unread`` replaces all earlier gaps of a site that is no
-  longer a source. It is complete: what happened before does not matter any more.
+- Removals: the gap of ``removal`` or of ``gap_of_former_source`` replaces all earlier gaps of a
+  site that is no longer a source. It is complete: what happened before does not matter any more.
 
 A result is *uncertain* if it may include the site or lack it: a correction may have begun, or a
 query may have written it that has not taken over. The rule errs to one side. While the site is
@@ -167,7 +167,10 @@ def last_gaps(gaps: Iterable[SiteGap], sources: Collection[str]) -> LastGaps:
     of_sites: dict[str, list[SiteGap]] = {}
     for gap in gaps:
         of_sites.setdefault(gap.site, []).append(gap)
-    found = (each[-1] if site in sources else unread(each) for site, each in of_sites.items())
+    found = (
+        each[-1] if site in sources else gap_of_former_source(each)
+        for site, each in of_sites.items()
+    )
     return LastGaps(tuple(gap for gap in found if gap.until is None or gap.site not in sources))
 
 
@@ -224,7 +227,7 @@ def removal(
     return removed_gap(site, after, until, uncertain, names)
 
 
-def unread(gaps: Sequence[SiteGap]) -> SiteGap:
+def gap_of_former_source(gaps: Sequence[SiteGap]) -> SiteGap:
     """Return the gap of a site that is no source, of which ``gaps`` are the gaps.
 
     The last removal counts. Later gaps are those of queries that did not take over, or that have
@@ -271,7 +274,7 @@ def _uncertain_since_removal(gaps: Sequence[SiteGap]) -> Iterator[Span]:
             yield gap.until, after
 
 
-def reopened(gaps: Sequence[SiteGap], gap: SiteGap) -> SiteGap:
+def gap_of_returned_source(gaps: Sequence[SiteGap], gap: SiteGap) -> SiteGap:
     """Return the open gap of a site that is a source again, with what its removal has recorded.
 
     ``gaps``: the earlier gaps of the site. ``gap``: its new gap, with all uncertain ticks. Rows of
@@ -298,7 +301,7 @@ def is_provisional(gap: SiteGap) -> bool:
     return any(until >= NEVER for _, until in gap.uncertain)
 
 
-def settled(gap: SiteGap, end: int) -> SiteGap:
+def with_certain_end(gap: SiteGap, end: int) -> SiteGap:
     """Return the gap of a removed site, after the last query that reads the site has stopped.
 
     ``end``: the time (ms) of the last stored result.
