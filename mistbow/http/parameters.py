@@ -35,7 +35,7 @@ def reject_unknown_parameters(request: Request, known: Collection[str] = ("site"
     if "site" in known and "" in request.query_params.getlist("site"):
         raise InvalidRequestError(
             "site: the name of the site is empty, and nothing was done",
-            hint="Name a site, or omit the parameter: the agent then deletes at its own site.",
+            hint="Name a site, or omit the parameter: the agent's own site is then meant.",
         )
     for name in request.query_params:
         if name not in known:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from mistbow.client.operation_model import Config, ConfigChange
-from mistbow.errors import InvalidRequestError
+from mistbow.errors import InvalidRequestError, UnavailableError
 from mistbow.streams.schemas import DECISIONS, DEPLOYMENTS, METADATA, PLACEMENTS, is_permanent
 from storage_agent.agent.clock_steps import Ago
 from storage_agent.ignite.client import IgniteClient
@@ -31,6 +31,8 @@ class ConfigCell:
         self._lock = asyncio.Lock()
         self._cell = TextCell(ignite, CONFIG_KEY)
         self._changed: dict[str, object] = {}
+        # The texts that writes without an answer may have found in Ignite.
+        self._uncertain_after: set[str | None] = set()
         self._settings: dict[str, object] = {
             "retention_ms": settings.retention_s and settings.retention_s * 1000,
             "streams": {},
@@ -45,15 +47,30 @@ class ConfigCell:
         return self._changed
 
     async def load(self) -> None:
-        """Read the stored changes of the configuration from Ignite."""
-        self._adopt(await self._cell.load())
+        """Read the stored changes of the configuration from Ignite.
+
+        A change whose outcome is unknown is undone before.
+        """
+        async with self._lock:
+            await self._undo_uncertain()
+            self._adopt(await self._cell.load())
+
+    async def undo_uncertain(self) -> None:
+        """Store the configuration in force again if the outcome of a change is unknown.
+
+        Otherwise a change that was answered with an error would take effect at the next start, and
+        a shorter retention would delete rows.
+        """
+        async with self._lock:
+            await self._undo_uncertain()
 
     async def change(self, change: ConfigChange) -> Config:
         """Store the fields of a change, and return the new configuration.
 
         All other fields keep their values, even if they are changed concurrently. Raises
-        ``InvalidRequestError`` if a key of ``streams`` is neither a name nor a prefix. After an
-        ``UnavailableError``, the change may be stored nevertheless.
+        ``InvalidRequestError`` if a key of ``streams`` is neither a name nor a prefix, and
+        ``UnavailableError`` without an answer of Ignite: the change is then undone once Ignite
+        answers.
         """
         given: dict[str, Any] = msgspec.to_builtins(change)
         for name in given.get("streams", {}):
@@ -64,7 +81,15 @@ class ConfigCell:
                     hint=hint,
                 )
         async with self._lock:
-            await self._ignite.retry(lambda: self._store(given), _STORE_S)
+            await self._undo_uncertain()
+            try:
+                await self._ignite.retry(lambda: self._store(given), _STORE_S)
+            except UnavailableError as error:
+                raise UnavailableError(
+                    f"{error.message}; the configuration is not changed",
+                    hint="Repeat the request later. If the agent stops before Ignite answers "
+                    "again, the change may be in force after its start: read GET /config then.",
+                ) from error
             return self.current
 
     async def _store(self, given: dict[str, object]) -> None:
@@ -74,11 +99,34 @@ class ConfigCell:
         change that arrives late from undoing a later change.
         """
         while True:
-            text = msgspec.json.encode({**self._changed, **given}, order="deterministic").decode()
-            if text == self._cell.text or await self._cell.swap(text):
+            text = self._encoded(given)
+            if text == self._cell.text or await self._swap(text):
+                self._uncertain_after.clear()
                 self._adopt(text)
                 return
-            await self.load()
+            self._adopt(await self._cell.load())
+
+    async def _swap(self, text: str) -> bool:
+        before = self._cell.text
+        try:
+            return await self._cell.swap(text)
+        except BaseException:
+            self._uncertain_after.add(before)
+            raise
+
+    async def _undo_uncertain(self) -> None:
+        """Store a text that none of the writes without an answer expects, so that none of them
+        takes effect later.
+        """
+        text = self._encoded({})
+        while self._uncertain_after:
+            while text in self._uncertain_after:
+                text += " "
+            if await self._cell.load() == text or await self._swap(text):
+                self._uncertain_after.clear()
+
+    def _encoded(self, given: dict[str, object]) -> str:
+        return msgspec.json.encode({**self._changed, **given}, order="deterministic").decode()
 
     def _adopt(self, stored: str | None) -> None:
         self._changed = {} if stored is None else msgspec.json.decode(stored)

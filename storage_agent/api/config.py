@@ -1,10 +1,11 @@
 """GET and PUT /config: the configuration that can be changed while the agent runs."""
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from mistbow.auth.rules import requires
 from mistbow.client.operation_model import Config, ConfigChange
+from mistbow.http.parameters import only_parameters
 from storage_agent.agent.agent import Agent
 from storage_agent.http.decode import decode_renamed
 from storage_agent.http.openapi import json_body
@@ -33,6 +34,7 @@ def config_routes(agent: Agent) -> APIRouter:
         "/config",
         summary="Change the configuration",
         openapi_extra=json_body(ConfigChange, _EXAMPLE),
+        dependencies=[Depends(only_parameters("site"))],
     )
     @requires("admin")
     async def change(request: Request) -> Response:

@@ -160,3 +160,12 @@ def test_fields_have_names_of_the_glossary_too(
     assert httpx.put(f"{url}{path}", json=body).status_code == status
     if status == 200:
         assert httpx.get(f"{url}/config").json()["most_bytes"] == 2**30
+
+
+@pytest.mark.parametrize("parameters", ["sit=edge-1", "dry_run", "site="])
+def test_configuration_of_an_unclear_site_is_not_changed(url: str, parameters: str) -> None:
+    before = httpx.get(f"{url}/config").json()
+    answer = httpx.put(f"{url}/config?{parameters}", json={"retention_ms": 1000})
+    assert answer.status_code == 400
+    assert "nothing was done" in answer.json()["error"]["message"]
+    assert httpx.get(f"{url}/config").json() == before
