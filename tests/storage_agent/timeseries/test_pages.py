@@ -190,7 +190,7 @@ def test_cursor_of_another_request_is_rejected(
     assert response.status_code == 400
     error = response.json()["error"]
     assert error["message"] == "cursor: the cursor belongs to another request"
-    assert "next of the previous answer" in error["hint"]
+    assert "`next` of the previous answer" in error["hint"]
 
 
 def test_cursor_without_limit_is_rejected(
