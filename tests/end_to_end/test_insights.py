@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from mistbow.clock import system_clock
+from mistbow.errors import UnavailableError
 from tests.oracle.stored_points import compact_key, expected_values, stored_points
 from tests.support.conditions import eventually
 from tests.support.sender import Sender
@@ -101,13 +102,15 @@ def test_nothing_is_lost_or_doubled_when_services_are_killed(suite: Suite) -> No
         began = time.monotonic()
         eventually(lambda: time.monotonic() > began + 5, what="some more traffic")
     end = system_clock()
-    eventually(
-        lambda: (
-            all(status.frontier > end for status in suite.worker.list()) and suite.worker.list()
-        ),
-        timeout=120,
-        what="the worker has caught up",
-    )
+
+    def has_caught_up() -> bool:
+        try:
+            statuses = suite.worker.list()
+        except UnavailableError:  # the worker that was killed is still starting
+            return False
+        return bool(statuses) and all(status.frontier > end for status in statuses)
+
+    eventually(has_caught_up, timeout=180, what="the worker has caught up")
     await_oracle(suite, accepted.deployment_id, end)
 
     stored = stored_points(suite.agent, METRIC)
