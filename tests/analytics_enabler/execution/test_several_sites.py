@@ -466,7 +466,6 @@ def test_site_that_is_cut_off_from_its_reader_is_named(fog: TwoSites) -> None:
     with fog.enabler() as enabler:
         eventually(lambda: "at cloud reads its points" in enabler.explain_text(MEAN))
         mean = enabler.submit(MEAN).deployment_id
-        # Results of the start may lack a site whose panes were late.
         eventually(lambda: lifecycle(enabler, mean) == "running")
         fog.edge_agent.close()
 
@@ -480,8 +479,7 @@ def test_site_that_is_cut_off_from_its_reader_is_named(fog: TwoSites) -> None:
             assert lifecycle_of(shown) == "degraded"
             return shown
 
-        shown = eventually(degraded)
-        (missing,) = shown.insights[0].missing_sites
+        (missing,) = eventually(degraded).insights[0].missing_sites
         assert (missing.site, missing.since is None) == ("edge", False)
         # Once the site is no longer only suspected, a new deployment has a warning at once.
         eventually(lambda: "reads its points" not in enabler.explain_text(PEAK))
