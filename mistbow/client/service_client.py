@@ -3,6 +3,7 @@
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 import httpx
 
@@ -15,6 +16,18 @@ Token = str | httpx.Auth | None
 """A token; or other credentials, such as those of a service; None: requests need no credentials."""
 
 _TIMEOUT = httpx.Timeout(5.0)
+
+
+class _Arguments(TypedDict):
+    """The arguments that clients for threads and for coroutines have in common."""
+
+    base_url: str
+    headers: dict[str, str]
+    auth: httpx.Auth | None
+    timeout: httpx.Timeout
+    limits: httpx.Limits
+    trust_env: bool
+    verify: ssl.SSLContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,41 +45,27 @@ class ClientSettings:
     timeout: httpx.Timeout
     is_direct: bool = True
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers of all requests."""
-        return {"Authorization": f"Bearer {self.token}"} if isinstance(self.token, str) else {}
-
-    @property
-    def auth(self) -> httpx.Auth | None:
-        """The credentials that sign requests; None: requests are not signed."""
-        return None if isinstance(self.token, str) else self.token
-
     def client(self) -> httpx.Client:
         """Return a client for threads."""
-        return httpx.Client(
-            base_url=self.url,
-            headers=self.headers,
-            auth=self.auth,
-            timeout=self.timeout,
-            limits=self.limits,
-            trust_env=not self.is_direct,
-            verify=self.tls,
-            transport=transport(self.tls, self.limits) if self.is_direct else None,
-        )
+        direct = transport(self.tls, self.limits) if self.is_direct else None
+        return httpx.Client(**self._arguments(), transport=direct)
 
     def async_client(self, names: NameResolver = NAMES) -> httpx.AsyncClient:
         """Return a client for coroutines; ``names``: resolves names on direct connections."""
-        return httpx.AsyncClient(
-            base_url=self.url,
-            headers=self.headers,
-            auth=self.auth,
-            timeout=self.timeout,
-            limits=self.limits,
-            trust_env=not self.is_direct,
-            verify=self.tls,
-            transport=async_transport(self.tls, self.limits, names) if self.is_direct else None,
-        )
+        direct = async_transport(self.tls, self.limits, names) if self.is_direct else None
+        return httpx.AsyncClient(**self._arguments(), transport=direct)
+
+    def _arguments(self) -> _Arguments:
+        token = self.token
+        return {
+            "base_url": self.url,
+            "headers": {"Authorization": f"Bearer {token}"} if isinstance(token, str) else {},
+            "auth": None if isinstance(token, str) else token,
+            "timeout": self.timeout,
+            "limits": self.limits,
+            "trust_env": not self.is_direct,
+            "verify": self.tls,
+        }
 
 
 def client_settings(
