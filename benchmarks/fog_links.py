@@ -14,9 +14,10 @@ from benchmarks.report import Figure, Goals
 from fog_emulation import model
 from fog_emulation.backend import start_fog
 from fog_emulation.docker_backend import DockerBackend
-from fog_emulation.measure import Measurement, lost_share, measure, pairs
+from fog_emulation.measure import Measurement, compared, lost_share, measure, pairs, way_of
 from fog_emulation.plan import plan
 from fog_emulation.services import ComposeService
+from fog_emulation.topology import FogPlan
 from mistbow.clock import utc_now
 
 _ROOT = Path(__file__).parents[1]
@@ -70,7 +71,7 @@ def run() -> Goals:
 
 def _measure(file: Path) -> Iterator[Measurement]:
     fog = plan(model.load(file))
-    with _running(file) as backend:
+    with _running(fog) as backend:
         for way in pairs(fog):
             row = measure(backend, fog.directions, *way)
             loss = lost_share(backend, fog.directions, *way, _PACKETS)
@@ -78,8 +79,7 @@ def _measure(file: Path) -> Iterator[Measurement]:
 
 
 @contextmanager
-def _running(file: Path) -> Iterator[DockerBackend]:
-    fog = plan(model.load(file))
+def _running(fog: FogPlan) -> Iterator[DockerBackend]:
     idle = ComposeService(os.environ.get("MISTBOW_IMAGE", "mistbow"), entrypoint=_COMMAND)
     backend = DockerBackend(
         f"links-{os.getpid()}", fog, dict.fromkeys((node.service for node in fog.nodes), idle)
@@ -92,8 +92,7 @@ def _running(file: Path) -> Iterator[DockerBackend]:
 
 
 def _figures(row: Measurement) -> Iterator[Figure]:
-    way = f"{row.source} > {row.target} ({row.network})"
-    found, expected = row.found, row.expected
+    way, found, expected = way_of(row), row.found, row.expected
     if expected.rate_bps is not None and expected.rate_bps <= _MAX_RATE_BPS:
         assert found.rate_bps is not None
         error = abs(found.rate_bps / expected.rate_bps - 1)
@@ -106,15 +105,4 @@ def _figures(row: Measurement) -> Iterator[Figure]:
 
 
 def _cells(file: Path, row: Measurement) -> tuple[str, ...]:
-    return (
-        file.stem,
-        row.network,
-        f"{row.source} to {row.target}",
-        f"{_mbps(row.expected.rate_bps)} / {_mbps(row.found.rate_bps)}",
-        f"{row.expected.loss:.2%} / {row.found.loss:.2%}",
-        f"{row.expected.delay_ms:.1f} / {row.found.delay_ms:.1f} ms",
-    )
-
-
-def _mbps(rate_bps: int | None) -> str:
-    return "-" if rate_bps is None else f"{rate_bps / 1e6:.1f}"
+    return (file.stem, row.network, f"{row.source} to {row.target}", *compared(row))

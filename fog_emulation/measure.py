@@ -161,12 +161,23 @@ def table(rows: Sequence[Measurement]) -> str:
     """Return a text table of expected and measured shapes, with one line for each measurement."""
     lines = [f"{'way':<48} {'Mbit/s':>15} {'loss':>17} {'delay':>17}"]
     for each in rows:
-        way = f"{each.source} > {each.target} ({each.network})"
-        rate = f"{_mbps(each.expected)} / {_mbps(each.found)}"
-        loss = f"{each.expected.loss:.2%} / {each.found.loss:.2%}"
-        delay = f"{each.expected.delay_ms:.1f} / {each.found.delay_ms:.1f} ms"
-        lines.append(f"{way:<48} {rate:>15} {loss:>17} {delay:>17}")
+        rate, loss, delay = compared(each)
+        lines.append(f"{way_of(each):<48} {rate:>15} {loss:>17} {delay:>17}")
     return "\n".join(lines)
+
+
+def way_of(row: Measurement) -> str:
+    """Return the direction of a measurement as text."""
+    return f"{row.source} > {row.target} ({row.network})"
+
+
+def compared(row: Measurement) -> tuple[str, str, str]:
+    """Return the expected and the measured rate (Mbit/s), loss and delay as texts."""
+    return (
+        f"{_mbps(row.expected)} / {_mbps(row.found)}",
+        f"{row.expected.loss:.2%} / {row.found.loss:.2%}",
+        f"{row.expected.delay_ms:.1f} / {row.found.delay_ms:.1f} ms",
+    )
 
 
 def _mbps(shape: Shape) -> str:
