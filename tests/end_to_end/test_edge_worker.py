@@ -5,21 +5,17 @@ processes.
 """
 
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from analytics.client.enabler import EnablerClient
-from analytics.client.worker import WorkerClient
-from ignite_server.server import IgniteServer
 from mistbow.clock import system_clock
 from tests.support.conditions import eventually
+from tests.support.confined_site import confined_site
 from tests.support.edge_insights import FRAGMENTS, INSIGHTS, LIMIT_MB, METRICS
-from tests.support.memory_group import MemoryGroup, memory_group, needs_memory_groups
+from tests.support.memory_group import MemoryGroup, needs_memory_groups
 from tests.support.oracle_results import await_results
 from tests.support.sender import Sender
-from tests.support.services import service, storage_agent
 from tests.support.traffic import Traffic
 
 pytestmark = [needs_memory_groups, pytest.mark.alone, pytest.mark.timeout(600)]
@@ -45,33 +41,16 @@ def watch(group: MemoryGroup, seconds: float) -> float:
 def test_worker_with_1_gb_runs_four_fragments_at_1000_points_a_second(
     tmp_path: Path, seconds: float
 ) -> None:
-    with ExitStack() as stack:
-        group = stack.enter_context(memory_group(LIMIT_MB))
-        ignite = stack.enter_context(IgniteServer(tmp_path / "site"))
-        agent = stack.enter_context(storage_agent(tmp_path / "site", ignite.port, node="n1"))
-        worker = stack.enter_context(
-            service(
-                "analytics_worker", "worker_port", home=tmp_path / "worker", node="w1",
-                agent_url=agent.url, prefix=group.prefix,
-            )
-        )  # fmt: skip
-        url = stack.enter_context(
-            service(
-                "analytics_enabler", "enabler_port", home=tmp_path / "enabler", agent_url=agent.url
-            )
-        ).url
-        statuses, enabler = WorkerClient(worker.url), EnablerClient(url)
-        stack.callback(statuses.close)
-        stack.callback(enabler.close)
+    with confined_site(tmp_path, LIMIT_MB) as site:
 
         def all_run() -> bool:
-            return [each.state for each in statuses.list()] == ["running"] * FRAGMENTS
+            return [each.state for each in site.worker.list()] == ["running"] * FRAGMENTS
 
-        stack.enter_context(Sender(agent.url, TRAFFIC))
-        deployment = enabler.submit(INSIGHTS, name="edge").deployment_id
-        eventually(all_run, timeout=180, what="four fragments run")
-        most = watch(group, seconds)
-        await_results(enabler, deployment, system_clock())
-        eventually(all_run, timeout=60, what="four fragments run at the end")
-        print(f"used at most {most:.0f} of {LIMIT_MB} MB")
-        assert group.oom_kills == 0
+        with Sender(site.agent.url, TRAFFIC):
+            deployment = site.enabler.submit(INSIGHTS, name="edge").deployment_id
+            eventually(all_run, timeout=180, what="four fragments run")
+            most = watch(site.group, seconds)
+            await_results(site.enabler, deployment, system_clock())
+            eventually(all_run, timeout=60, what="four fragments run at the end")
+            print(f"used at most {most:.0f} of {LIMIT_MB} MB")
+            assert site.group.oom_kills == 0

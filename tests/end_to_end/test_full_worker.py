@@ -1,22 +1,16 @@
 """A worker in a small container that receives more insights than it has memory for."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
 
 import pytest
 
-from analytics.client.enabler import EnablerClient
-from analytics.client.worker import WorkerClient
-from ignite_server.server import IgniteServer
-from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
 from mistbow.fabric import Worker
 from tests.oracle.stored_points import compact_key, expected_values, stored_points
 from tests.support.conditions import eventually
-from tests.support.memory_group import MemoryGroup, memory_group, needs_memory_groups
+from tests.support.confined_site import ConfinedSite, confined_site
+from tests.support.memory_group import needs_memory_groups
 from tests.support.sender import Sender
-from tests.support.services import Service, service, storage_agent
 from tests.support.traffic import Traffic
 
 pytestmark = [needs_memory_groups, pytest.mark.alone, pytest.mark.timeout(900)]
@@ -31,52 +25,13 @@ ACCEPTED = ("running", "lagging", "shed")
 QUERY = f"COMPUTE AVG({METRIC}, 4 SECONDS) BY entityID EVERY 2 SECONDS"
 
 
-@dataclass(frozen=True)
-class Fog:
-    """The clients of the services, and the worker with its control group."""
-
-    group: MemoryGroup
-    worker_service: Service
-    agent: AgentClient
-    worker: WorkerClient
-    enabler: EnablerClient
-
-    def announced(self) -> Worker:
-        """Return the worker as it announces itself."""
-        workers = [worker for site in self.agent.fabric().sites for worker in site.workers]
-        assert len(workers) == 1
-        return workers[0]
-
-    def running(self) -> set[str]:
-        """Return the ids of the fragments that run."""
-        return {status.id for status in self.worker.list() if status.state == "running"}
-
-
 @pytest.fixture(scope="module")
-def fog(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fog]:
-    tmp_path = tmp_path_factory.mktemp("fog")
-    with ExitStack() as stack:
-        group = stack.enter_context(memory_group(LIMIT_MB))
-        ignite = stack.enter_context(IgniteServer(tmp_path / "site"))
-        agent = stack.enter_context(storage_agent(tmp_path / "site", ignite.port, node="n1"))
-        worker = stack.enter_context(
-            service(
-                "analytics_worker", "worker_port", home=tmp_path / "worker", node="w1",
-                agent_url=agent.url, prefix=group.prefix,
-            )
-        )  # fmt: skip
-        enabler = stack.enter_context(
-            service(
-                "analytics_enabler", "enabler_port", home=tmp_path / "enabler", agent_url=agent.url
-            )
-        )
-        yield Fog(
-            group, worker, AgentClient(agent.url), WorkerClient(worker.url),
-            EnablerClient(enabler.url),
-        )  # fmt: skip
+def fog(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfinedSite]:
+    with confined_site(tmp_path_factory.mktemp("fog"), LIMIT_MB) as site:
+        yield site
 
 
-def test_changed_limit_is_announced_within_two_periods(fog: Fog) -> None:
+def test_changed_limit_is_announced_within_two_periods(fog: ConfinedSite) -> None:
     def announced(limit_mb: int) -> Worker:
         """Change the limit, and return the announcement with the new limit."""
         fog.group.limit(limit_mb)
@@ -99,7 +54,7 @@ def test_changed_limit_is_announced_within_two_periods(fog: Fog) -> None:
     ],
 )
 def test_insights_that_do_not_fit_are_refused_with_figures_and_none_is_killed(
-    fog: Fog, limit_mb: int, at_least: int
+    fog: ConfinedSite, limit_mb: int, at_least: int
 ) -> None:
     fog.group.limit(limit_mb)
     # Insights with different signatures share no query.
@@ -139,7 +94,7 @@ def test_insights_that_do_not_fit_are_refused_with_figures_and_none_is_killed(
     eventually(lambda: not fog.worker.list(), timeout=60, what="the worker is free")
 
 
-def await_oracle(fog: Fog, deployment: str, names: set[str], until: int) -> None:
+def await_oracle(fog: ConfinedSite, deployment: str, names: set[str], until: int) -> None:
     """Wait until the results up to a time (ms) equal those of the oracle, for these insights."""
     since = max(each.since for each in fog.enabler.show(deployment).insights)
     texts = ";\n".join(f"{name} = {QUERY}" for name in sorted(names))
