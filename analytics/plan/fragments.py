@@ -104,6 +104,11 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True, dict=True, tag="merge"):
     salience: int = 0
 
     @property
+    def sites(self) -> frozenset[str]:
+        """The names of the sites whose panes this fragment reads."""
+        return frozenset(source.data_site for source in self.sources)
+
+    @property
     def grain_ms(self) -> int:
         """The interval (ms) at which results can be due."""
         return self.plan.grain_ms

@@ -191,8 +191,7 @@ class Corrector:
         task = self._task
         if task is None or not isinstance(task.scanner, LatePaneScanner):
             return {}
-        sites = {location.data_site for location in task.fragment.sources}
-        gaps = task.scanner.presence.open_gaps()
+        sites, gaps = task.scanner.fragment.sites, task.scanner.presence.open_gaps()
         return {gap.site: gap.after for gap in gaps if gap.site in sites}
 
     def begin(
@@ -360,7 +359,7 @@ class Corrector:
     def _certain_gaps(
         self, task: _CorrectionTask, spans: Mapping[str, TickSpan], gaps: LastGaps
     ) -> Iterator[tuple[Mapping[str, TickSpan], LastGaps]]:
-        """Yield the ticks of which it is certain which sites they lack, and their gaps.
+        """Yield the ticks whose results certainly lack the sites of their gaps, and these gaps.
 
         Uncertain results lack the removed sites that they name.
         """

@@ -11,8 +11,7 @@ def read_last_gaps(agent: AgentClient, fragment: Whole | Merge) -> LastGaps:
     """Return the last gaps of the sites of a merge; a whole fragment has none."""
     if isinstance(fragment, Whole):
         return LastGaps()
-    sources = {location.data_site for location in fragment.sources}
-    return last_gaps(read_presence(agent, fragment.decisions).gaps, sources)
+    return last_gaps(read_presence(agent, fragment.decisions).gaps, fragment.sites)
 
 
 def point_streams(

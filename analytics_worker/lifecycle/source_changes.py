@@ -93,12 +93,12 @@ class SourceChanges:
     def _record_removed(
         self, merge: Merge, former_sites: Set[str], until: int, attributes: Mapping[str, Any]
     ) -> None:
-        """Record that former sources of which ``merge`` reads no panes are removed at ``until``.
+        """Record that former sources which ``merge`` does not read are removed at ``until``.
 
         The query of the former fragment still runs, so later results are uncertain, and an open gap
         stays open. ``attributes``: the attributes of the target.
         """
-        removed_sites = former_sites - _sites_of(merge)
+        removed_sites = former_sites - merge.sites
         if not removed_sites:
             return
         presence = read_presence(self._agent, merge.decisions)
@@ -140,7 +140,7 @@ class SourceChanges:
         over in the meantime, on the former worker. Since then, no site was missing for the query,
         so its results may include the sites.
         """
-        new_sites = _sites_of(merge) - former_sites
+        new_sites = merge.sites - former_sites
         presence = read_presence(self._agent, merge.decisions) if new_sites else Presence()
         for site in sorted(new_sites):
             gap = presence.last_gaps.get(site)
@@ -158,7 +158,7 @@ class SourceChanges:
         the site since its removal, except those that this query may have written.
         """
         presence = read_presence(self._agent, merge.decisions)
-        others = presence.last_gaps.keys() - _sites_of(merge)
+        others = presence.last_gaps.keys() - merge.sites
         removed = [(site, gap_of_former_source(presence.gaps_of(site))) for site in sorted(others)]
         changed = [
             gap for site, gap in removed if gap != presence.last_gaps[site] or is_provisional(gap)
@@ -192,7 +192,3 @@ def _decisions_of(removed: SiteGap) -> Iterator[SiteDecision]:
     gap, until = removed, removed.until or 0
     yield SiteDecision(gap.after, gap.site, Left())
     yield SiteDecision(until, gap.site, Forgotten(gap.after, gap.uncertain, gap.named))
-
-
-def _sites_of(merge: Merge) -> set[str]:
-    return {location.data_site for location in merge.sources}

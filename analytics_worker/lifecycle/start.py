@@ -24,7 +24,7 @@ from analytics_worker.merge.decisions import (
     read_presence,
     row_of,
 )
-from analytics_worker.merge.site_gaps import NEVER, uncertain_of_new_source
+from analytics_worker.merge.site_gaps import uncertain_of_new_source
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.stateful.accumulators import accumulators_of
@@ -232,8 +232,7 @@ def _start_merge(
         # The stored results lack the sites that were not among the sources then. The results up to
         # the removal of a site that is a source again include the site. Gaps since the removal are
         # those of queries that began with the site, but have not taken over.
-        sites = {source.data_site for source in fragment.sources}
-        new = sites.difference(target.attributes.get("sites", ()))
+        new = fragment.sites.difference(target.attributes.get("sites", ()))
         presence = read_presence(agent, location) if new else Presence()
         for site in sorted(new):
             if opening := gap_of_new_site(presence, site, since, system_clock()):
@@ -286,10 +285,7 @@ def gap_of_new_site(presence: Presence, site: str, since: int, now: int) -> list
     gap, removed_after = presence.open_gap(site), presence.removed_after(site)
     if gap is not None and gap.after <= removed_after:
         return []
-    gaps = presence.gaps_of(site)
-    # The clock of this worker may be behind the clock of the worker that recorded the removal.
-    recorded = [until for each in gaps for _, until in each.uncertain if until < NEVER]
-    uncertain = uncertain_of_new_source(gaps, max(now, since, *recorded))
+    uncertain = uncertain_of_new_source(presence.gaps_of(site), max(now, since))
     left = SiteDecision(removed_after, site, Left(since, uncertain))
     # The site may have joined and left again in a query that has not taken over.
     return [left] if gap is None else [SiteDecision(gap.after, site, Joined()), left]

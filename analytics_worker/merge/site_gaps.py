@@ -41,9 +41,9 @@ class SiteGap:
     ``until`` is None while the site is missing. ``named_after``: as in ``Left``. ``joined_at``: the
     frontier (ms) of the site when it was decided that the site joins; None: it is not recorded.
     ``is_removed``: whether the gap has ended because the site is no longer a source; results up to
-    ``after`` then include the site, and later ones lack it. ``uncertain``: the results, inside or
-    outside of the gap, of which neither is known. ``named``: further ticks after ``after`` whose
-    results name the site as missing.
+    ``after`` then include the site, and later ones lack it. ``uncertain``: the ticks, inside or
+    outside of the gap, whose results may include the site or lack it. ``named``: further ticks
+    whose results name the site as missing.
     """
 
     site: str
@@ -201,11 +201,12 @@ def joined_ticks(gap: SiteGap, until: int, first_time: int | None = None) -> tup
 def removal(
     gaps: Sequence[SiteGap], site: str, until: int, is_corrected: Callable[[SiteGap], bool]
 ) -> SiteGap:
-    """Return the gap of a source that is removed, of which ``gaps`` are the gaps.
+    """Return the gap of the removal of a source.
 
-    ``until``: the time (ms) up to which queries that read the site have written results. They may
-    still write, so later results are uncertain. ``is_corrected``: whether the ticks of a gap are
-    corrected for certain, after the site has joined.
+    ``gaps``: the gaps of the source. ``until``: the time (ms) up to which queries that read the
+    site have written results. They may still write, so later results are uncertain.
+    ``is_corrected``: whether the ticks of a gap are corrected for certain, after the site has
+    joined.
     """
     last = gaps[-1] if gaps else None
     uncorrected = [
@@ -228,7 +229,7 @@ def removal(
 
 
 def gap_of_former_source(gaps: Sequence[SiteGap]) -> SiteGap:
-    """Return the gap of a site that is no source, of which ``gaps`` are the gaps.
+    """Return the gap of a site that is no source; ``gaps``: the gaps of the site.
 
     The last removal counts. Later gaps are those of queries that did not take over, or that have
     run on for a moment after the removal was recorded.
@@ -257,6 +258,9 @@ def uncertain_of_new_source(
     results. The stored frontier can be before the last result of the query that read the site.
     ``written``: further ticks that a query with the site may have written.
     """
+    # The clock of this worker may be behind the clock of the worker that recorded the removal.
+    recorded = (until for gap in gaps for _, until in gap.uncertain if until < NEVER)
+    end = max([end, *recorded])
     was_removed = any(gap.is_removed for gap in gaps)
     former = _since_removal(gaps)[0].uncertain if was_removed else ()
     return _limit(_clip((*former, *_uncertain_since_removal(gaps), *written), 0, end))

@@ -122,7 +122,7 @@ class Query:
 
     @property
     def sources(self) -> frozenset[str]:
-        return frozenset(source.data_site for source in self.fragment.sources)
+        return self.fragment.sites
 
 
 @dataclass
@@ -136,7 +136,7 @@ class ModelCorrector:
     waits_at: int = 2**62
 
     def step(self, frontier: int, number: int, silent: Set[str], last: int | None) -> None:
-        """Process decisions; ``last``: the process ends after the correction of so many ticks."""
+        """Process decisions; ``last``: the process ends after this number of corrected ticks."""
         rows = self.streams.rows
         presence = Presence()
         presence.apply(rows[: self.next])
