@@ -25,6 +25,8 @@ from tests.support.trickle import Trickle
 CLOSED = "http://127.0.0.1:1"
 """An address at which no service listens."""
 
+SCOPE: dict[str, Any] = {"type": "http", "asgi": {"spec_version": "2.4"}}
+
 
 def enabler_at(port: int) -> KnownEnabler:
     return KnownEnabler("far", Enabler(domain="north", url=f"http://127.0.0.1:{port}"), True)
@@ -68,6 +70,15 @@ class ClosedStream(httpx.AsyncByteStream):
         self.is_closed = True
 
 
+def answer_with(client: httpx.AsyncClient, answer: httpx.Response) -> None:
+    """Let a client answer each request itself, without a signature."""
+    client._transport, client._auth = httpx.MockTransport(lambda _: answer), None
+
+
+async def receive_nothing() -> MutableMapping[str, Any]:
+    raise AssertionError("the answer reads no request")
+
+
 async def are_closed(*clients: httpx.AsyncClient) -> None:
     async def closed() -> bool:
         return all(client.is_closed for client in clients)
@@ -101,8 +112,7 @@ async def test_proxied_events_continue_after_their_enabler_has_left_the_fabric()
     fog = Fog()
     client = fog.client_at(2)
     feed = Trickle(b": ping\n\n", count=3)
-    client._transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=feed))
-    client._auth = None
+    answer_with(client, httpx.Response(200, stream=feed))
     answer = await fog.proxy.send(request_for("/api/events"), enabler_at(2))
     idle, _ = fog.client_at(3), fog.client_at(4)
     await are_closed(idle)
@@ -112,10 +122,7 @@ async def test_proxied_events_continue_after_their_enabler_has_left_the_fabric()
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message.get("body", b""))
 
-    async def receive() -> MutableMapping[str, Any]:
-        raise AssertionError("the answer reads no request")
-
-    await answer({"type": "http", "asgi": {"spec_version": "2.4"}}, receive, send)
+    await answer(SCOPE, receive_nothing, send)
     assert b"".join(sent) == 3 * b": ping\n\n"
     fog.client_at(5)
     await are_closed(client)
@@ -127,8 +134,7 @@ async def test_client_is_closed_although_the_headers_of_an_answer_cannot_be_pass
     client = fog.client_at(2)
     feed = ClosedStream()
     headers = {b"content-disposition": "\u20ac".encode()}
-    answer = httpx.Response(200, headers=headers, stream=feed)
-    client._transport, client._auth = httpx.MockTransport(lambda _: answer), None
+    answer_with(client, httpx.Response(200, headers=headers, stream=feed))
     with pytest.raises(UnicodeEncodeError):
         await fog.proxy.send(request_for("/api/events"), enabler_at(2))
     assert feed.is_closed
@@ -142,18 +148,14 @@ async def test_answer_is_closed_before_its_client_is_free() -> None:
     client = fog.client_at(2)
     # Before the answer is closed, its enabler moves, and a further client is opened.
     feed = ClosedStream(lambda: fog.client_at(3))
-    answer = httpx.Response(200, stream=feed)
-    client._transport, client._auth = httpx.MockTransport(lambda _: answer), None
+    answer_with(client, httpx.Response(200, stream=feed))
     passed_on = await fog.proxy.send(request_for("/api/events"), enabler_at(2))
 
     async def disconnect(_: MutableMapping[str, Any]) -> None:
         raise OSError
 
-    async def never() -> MutableMapping[str, Any]:
-        raise AssertionError("the answer reads no request")
-
     with pytest.raises(ClientDisconnect):
-        await passed_on({"type": "http", "asgi": {"spec_version": "2.4"}}, never, disconnect)
+        await passed_on(SCOPE, receive_nothing, disconnect)
     assert feed.is_closed
     with fog.clients.using(enabler_at(2)) as same:
         assert same is client

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from analytics.plan.expressions import Measure, Source
-from analytics.plan.fragments import Fragment, StreamLocation, Whole
+from analytics.plan.fragments import Fragment, Merge, StreamLocation, Whole
 from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics_worker.evaluate.insight_values import INSIGHT_VALUES
 from analytics_worker.evaluate.results import as_results
@@ -45,6 +45,18 @@ def fragment(target: str, since: int, *uids: str, metric: str = "late.metric") -
 def whole(target: str, plan: Plan) -> Whole:
     return Whole(
         id="late", source=StreamLocation("n1", RAW), target=StreamLocation("n1", target), plan=plan
+    )
+
+
+def merge(name: str) -> Merge:
+    """Return a merge of the panes of one site; ``name``: its id, and the end of its streams."""
+    target = f"results/{name}"
+    return Merge(
+        id=name,
+        sources=(StreamLocation("n1", f"panes/{name}"),),
+        target=StreamLocation("n1", target),
+        decisions=StreamLocation("n1", f"decisions/{name}"),
+        plan=fragment(target, 0, "i").plan,
     )
 
 

@@ -32,6 +32,7 @@ from tests.analytics_worker.late_data.corrections import (
     begun,
     current,
     fragment,
+    merge,
     store,
     whole,
 )
@@ -91,14 +92,7 @@ class SilentAgent:
 def correcting_merge(agent: SilentAgent) -> Corrector:
     """Return a corrector of a merge without a library, which can compute no results."""
     corrector = Corrector(cast("StreamingLibrary", None), cast("AgentClient", agent))
-    merge = Merge(
-        id="silent",
-        sources=(StreamLocation("n1", "panes/silent"),),
-        target=StreamLocation("n1", "results/silent"),
-        decisions=StreamLocation("n1", "decisions/silent"),
-        plan=fragment("results/silent", 0, "i").plan,
-    )
-    corrector.begin(merge, epoch=1, decisions_epoch=2)
+    corrector.begin(merge("silent"), epoch=1, decisions_epoch=2)
     return corrector
 
 

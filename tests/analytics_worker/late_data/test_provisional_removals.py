@@ -7,7 +7,6 @@ from typing import Any, cast
 import pyarrow as pa
 from structlog.testing import capture_logs
 
-from analytics.plan.fragments import Merge, StreamLocation
 from analytics_worker.evaluate.insight_values import INSIGHT_VALUES
 from analytics_worker.evaluate.results import as_results
 from analytics_worker.late_data.corrector import Corrector
@@ -25,15 +24,9 @@ from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.streams.results import current_results
 from mistbow.streams.schemas import EVENTS
-from tests.analytics_worker.late_data.corrections import fragment
+from tests.analytics_worker.late_data.corrections import merge
 
-MERGE = Merge(
-    id="provisional",
-    sources=(StreamLocation("n1", "panes/provisional"),),
-    target=StreamLocation("n1", "results/provisional"),
-    decisions=StreamLocation("n1", "decisions/provisional"),
-    plan=fragment("results/provisional", 0, "i").plan,
-)
+MERGE = merge("provisional")
 
 
 def results(value: float, *ticks: int) -> pa.Table:

@@ -9,6 +9,18 @@ from tests.analytics_worker.lifecycle.source_changes_model import SourceChangesM
 TestSourceChanges = SourceChangesModel.TestCase
 
 
+def hand_over(
+    model: SourceChangesModel, sites: str, *, is_elsewhere: bool = False, is_settled: bool = True
+) -> None:
+    """Let a query with other ``sites`` take over; not ``is_settled``: the worker stops then."""
+    model.start(frozenset(sites), is_elsewhere=is_elsewhere)
+    model.take_over([])
+    if is_settled:
+        model.end_handover()
+    else:
+        model.crash()
+
+
 def test_removal_of_a_site_that_is_a_source_again_loses_no_points() -> None:
     model = SourceChangesModel()
     model.leave("b")
@@ -16,9 +28,7 @@ def test_removal_of_a_site_that_is_a_source_again_loses_no_points() -> None:
     model.join("b", 0)
     model.write_results(1, lag=0, first="active")
     for sites in ("", "b", ""):
-        model.start(frozenset(sites), is_elsewhere=False)
-        model.take_over([])
-        model.end_handover()
+        hand_over(model, sites)
         for tick in (1, 2):
             model.corrector.correct(tick, frozenset())
         model.results_name_the_sources_that_they_lack()
@@ -35,9 +45,7 @@ def test_removal_loses_no_points_although_the_position_of_corrections_waits() ->
     model.correct_gaps(8, frozenset(), None)
     assert model.streams.results[1].included == {"a", "b"}
     model.streams.target["decided"] = 0
-    model.start(frozenset(), is_elsewhere=False)
-    model.take_over([])
-    model.end_handover()
+    hand_over(model, "")
     model.corrector.correct(1, frozenset())
     assert model.streams.results[1].included == {"a", "b"}
     model.teardown()
@@ -49,9 +57,7 @@ def test_removal_loses_no_name_if_the_worker_stops_while_the_site_leaves() -> No
     model.start(frozenset(), is_elsewhere=False)
     model.take_over(["leave b", "write"])
     model.crash()
-    model.start(frozenset(), is_elsewhere=True)
-    model.take_over([])
-    model.end_handover()
+    hand_over(model, "", is_elsewhere=True)
     model.corrector.correct(6, frozenset())
     assert model.streams.results[6].named == {"b"}
     model.results_name_the_sources_that_they_lack()
@@ -81,9 +87,7 @@ def test_results_of_a_query_that_did_not_take_over_lose_no_points() -> None:
     model.join("c", 0)
     model.write_results(2, lag=0, first="candidate")
     model.crash()
-    model.start(frozenset("b"), is_elsewhere=True)
-    model.take_over([])
-    model.end_handover()
+    hand_over(model, "b", is_elsewhere=True)
     model.write_results(1, lag=0, first="active")
     model.correct_late_panes(frozenset())
     assert model.streams.results[5].included == {"a", "b", "c"}
@@ -97,15 +101,8 @@ def test_results_of_the_former_query_lose_no_points_if_the_removed_site_is_added
     """The stored frontier is before these results; the worker stops in between if not settled."""
     model = SourceChangesModel()
     model.write_results(2, lag=2, first="active")
-    model.start(frozenset(), is_elsewhere=False)
-    model.take_over([])
-    if is_settled:
-        model.end_handover()
-    else:
-        model.crash()
-    model.start(frozenset("b"), is_elsewhere=True)
-    model.take_over([])
-    model.end_handover()
+    hand_over(model, "", is_settled=is_settled)
+    hand_over(model, "b", is_elsewhere=True)
     model.write_results(3, lag=0, first="active")
     model.correct_late_panes(frozenset())
     assert model.streams.results[2].included == {"a", "b"}
@@ -115,13 +112,9 @@ def test_results_of_the_former_query_lose_no_points_if_the_removed_site_is_added
 def test_results_lose_no_points_if_the_added_site_is_removed_again_before_it_joins() -> None:
     model = SourceChangesModel()
     model.write_results(2, lag=2, first="active")
-    model.start(frozenset(), is_elsewhere=False)
-    model.take_over([])
-    model.crash()
+    hand_over(model, "", is_settled=False)
     for sites in ("b", ""):
-        model.start(frozenset(sites), is_elsewhere=bool(sites))
-        model.take_over([])
-        model.end_handover()
+        hand_over(model, sites, is_elsewhere=bool(sites))
         model.write_results(3, lag=0, first="active")
     model.correct_late_panes(frozenset())
     assert model.streams.results[2].included == {"a", "b"}
