@@ -50,7 +50,7 @@ class OpenSubscriptions:
 
     @property
     def are_many(self) -> bool:
-        """Whether so many subscriptions are open that each must retain few rows."""
+        """Whether each subscription must retain few rows, because many are open."""
         return self._open > _FEW
 
     @property

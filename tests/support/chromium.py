@@ -16,7 +16,7 @@ _ARGUMENTS = ("--no-sandbox", "--no-proxy-server", "--disable-dev-shm-usage", "-
 def playwright_chromium() -> Iterator[Browser]:
     """Run the Chromium of this machine within the ``with``.
 
-    If there is none, skip the test; in CI, fail it.
+    Without Chromium, the test is skipped, and in CI it fails.
     """
     program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if program is None:

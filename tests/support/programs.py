@@ -31,7 +31,7 @@ def required(is_there: bool, reason: str) -> pytest.MarkDecorator:
 
 
 def lack(what: str) -> NoReturn:
-    """Skip the test; in CI, fail it."""
+    """Skip the test, or fail it in CI."""
     if "MISTBOW_NEEDS_DOCKER" in os.environ:
         pytest.fail(what)
     pytest.skip(what)

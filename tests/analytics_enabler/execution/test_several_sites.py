@@ -393,8 +393,7 @@ def test_ended_insight_states_a_site_that_never_returned(
 
 def about_sites(accepted: Accepted) -> list[str]:
     """Return the warnings about sites; other warnings are about metrics without points."""
-    messages = [warning.message for warning in accepted.warnings]
-    return [message for message in messages if "the site " in message]
+    return [each.message for each in accepted.warnings if "the site " in each.message]
 
 
 def without_edge_worker(fog: TwoSites) -> AgentClient:
