@@ -15,6 +15,7 @@ from fog_emulation.plan import plan
 from fog_emulation.scenario import EffectOutcome, run_scenario
 from fog_emulation.services import load_services
 from fog_emulation.timetable import timetable
+from fog_emulation.topology import FogPlan
 
 
 def start(file: Path, console: Console, *, lenient: bool) -> None:
@@ -23,11 +24,13 @@ def start(file: Path, console: Console, *, lenient: bool) -> None:
     Raises ``InvalidRequestError`` for settings that this machine does not support, unless
     ``lenient``.
     """
-    fog = plan(model.load(file))
-    backend = _backend(file, trust_of(file))
+    fog = model.load(file)
+    planned = plan(fog)
+    backend = _backend(file, fog, planned, trust_of(file))
     for refusal in start_fog(backend, lenient=lenient):
         console.print(f"left out: {refusal}", markup=False, highlight=False)
-    found = [measure.measure(backend, fog.directions, *way) for way in measure.pairs(fog)]
+    pairs = measure.pairs(planned)
+    found = [measure.measure(backend, planned.directions, *pair) for pair in pairs]
     console.print(measure.table(found), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -40,14 +43,16 @@ def run(file: Path, scenario: str, console: Console) -> bool:
         console.print(f"{when} {outcome.effect}{failure}", markup=False, highlight=False)
 
     fog = model.load(file)
-    steps = timetable(fog, plan(fog), scenario)
-    backend = _backend(file, running_trust(file, _name(file)))
+    planned = plan(fog)
+    steps = timetable(fog, planned, scenario)
+    backend = _backend(file, fog, planned, running_trust(file, _name(file)))
     return not any(each.error for each in run_scenario(backend, steps, report=report))
 
 
 def remove(file: Path) -> None:
     """Remove the fog that a file describes."""
-    _backend(file).down()
+    fog = model.load(file)
+    _backend(file, fog, plan(fog)).down()
 
 
 def show_fogs(console: Console) -> None:
@@ -66,6 +71,7 @@ def _name(file: Path) -> str:
     return file.stem.lower().replace("_", "-")
 
 
-def _backend(file: Path, trust: FogTrust | None = None) -> DockerBackend:
-    fog = model.load(file)
-    return DockerBackend(_name(file), plan(fog), load_services(file, fog.replicas), trust)
+def _backend(
+    file: Path, fog: model.FogModel, planned: FogPlan, trust: FogTrust | None = None
+) -> DockerBackend:
+    return DockerBackend(_name(file), planned, load_services(file, fog.replicas), trust)
