@@ -71,21 +71,16 @@ class GroupPlacements:
         self._journal = journal
         self._clock = clock
         self._by_id: dict[str, GroupPlacement] = {}
-        self._is_current = False
 
     async def refresh(self) -> None:
         """Read the stored events that have not been read yet."""
-        if self._is_current:
-            return
         for group, placement in await self._journal.unread():
             self._apply(group, placement)
-        self._is_current = True
 
     def reclaim(self) -> None:
         """Make the next ``refresh`` claim the stream's lease and read the stream from its start."""
         self._journal.reclaim()
         self._by_id.clear()
-        self._is_current = False
 
     def get(self, group: Group) -> GroupPlacement | None:
         """Return the placement of a group; None: the group has no placement."""
@@ -132,13 +127,7 @@ class GroupPlacements:
         }
         if not changed:
             return
-        try:
-            await self._journal.append_all(changed, self._clock())
-        except BaseException:
-            # The events may have been stored nevertheless, so they must be read before the next
-            # ones.
-            self._is_current = False
-            raise
+        await self._journal.append_all(changed, self._clock())
         for group, placement in changed.items():
             self._apply(group, placement)
 
