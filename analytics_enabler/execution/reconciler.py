@@ -97,10 +97,11 @@ class Reconciler:
         self._driver = driver
         self._catalogue = catalogue
         self._history = history
-        self._task = PeriodicTask(self._attempt, Schedule("reconciliation", INTERVAL_S))
+        self._task = PeriodicTask(
+            self._attempt, Schedule("reconciliation", INTERVAL_S), clock=clock
+        )
         self._clock = clock
         self._role = role
-        self._failing_since: int | None = None
         self._workers = WorkerReconcilers(
             connect, domain, deployments.lease, self._task.wake, clock
         )
@@ -188,17 +189,14 @@ class Reconciler:
             await self._reconcile()
         except Exception as error:
             RECONCILE_ERRORS.inc()
-            if self._failing_since is None:
-                self._failing_since = self._clock()
             if isinstance(error, FencedError):
                 await self._reclaim()
             raise
-        self._failing_since = None
 
     def outage(self) -> Outage | None:
         """Return the outage of the enabler itself; None: the last reconciliation succeeded."""
-        error = self._task.error
-        return None if error is None else failed_reconciliation(self._failing_since, error)
+        since, error = self._task.failing_since, self._task.error
+        return None if error is None else failed_reconciliation(since, error)
 
     async def _reclaim(self) -> None:
         # The enabler with the lease of the deployments must also have the lease of the placements.
