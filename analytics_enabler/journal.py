@@ -138,6 +138,16 @@ class EventJournal(Generic[Event]):
             )
         return self._lease
 
+    async def has_lease(self) -> bool:
+        """Return whether this enabler has claimed the lease, and no other enabler since then."""
+        if self._lease is None:
+            return False
+        try:
+            await self.lease()
+        except FencedError:
+            return False
+        return True
+
     @property
     def current_lease(self) -> Lease | None:
         """The lease of this enabler; None: not claimed yet, or fenced."""

@@ -50,7 +50,6 @@ from mistbow.clock import Clock
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import (
     ConflictError,
-    FencedError,
     NotFoundError,
     UnavailableError,
 )
@@ -289,16 +288,6 @@ class Deployments:
         Raises ``FencedError`` if another enabler has the lease of the stream of deployments.
         """
         return await self._journal.lease()
-
-    async def is_in_charge(self) -> bool:
-        """Return whether this enabler has read the deployments, and has the lease of the stream."""
-        if not self.is_loaded:
-            return False
-        try:
-            await self.lease()
-        except FencedError:
-            return False
-        return True
 
     async def set_generation(self, generation: int) -> None:
         """Store the generation of this enabler's lease."""

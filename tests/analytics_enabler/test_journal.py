@@ -84,10 +84,13 @@ async def test_reclaimed_stream_is_read_from_its_start_with_the_events_of_the_ot
     agent: StoredEvents,
 ) -> None:
     events, other = journal_over(agent), journal_over(agent)
+    assert not await events.has_lease()
     await events.unread()
     await events.append("a", "1", 0)
+    assert await events.has_lease()
     await other.unread()
     await other.append("b", "2", 0)
+    assert [await each.has_lease() for each in (events, other)] == [False, True]
     with pytest.raises(FencedError):
         await events.append("c", "3", 0)
     assert events.fenced
