@@ -3,11 +3,11 @@
 Each change is stored before it takes effect, so an enabler resumes the placements after a restart.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from analytics_enabler.fragments import PartialsVersion
+from analytics_enabler.fragments import PartialsVersion, Tasks, data_site
 from analytics_enabler.groups import Group
 from analytics_enabler.journal import EventJournal
 from mistbow.clock import Clock
@@ -51,6 +51,33 @@ class GroupPlacement(msgspec.Struct, frozen=True, kw_only=True):
         since = {task: at for task, at in self.since.items() if task in stayed}
         since |= dict.fromkeys(nodes.keys() - stayed, now)
         return msgspec.structs.replace(self, nodes=nodes, since=since, checked=shares)
+
+
+def nodes_of(
+    tasks: Tasks,
+    placed: Mapping[str, str],
+    current: Mapping[str, str],
+    *,
+    unreachable: Collection[str],
+    drained: Collection[str],
+    suspected: Collection[str],
+) -> dict[str, str]:
+    """Return the nodes of a group's tasks: the decided nodes, or the current ones that tasks keep.
+
+    ``placed``: task -> node, as the schedulers have decided. ``current``: task -> the present node.
+    ``unreachable``: sites; fragments over their points continue there, and do not move when such a
+    site returns. ``drained``: nodes; a fragment stays there until another node has room for it.
+    ``suspected``: nodes; a fragment stays there even if a scheduler moves it, because such a node
+    may only be slow.
+    """
+    present = {task: node for task, node in current.items() if task in tasks}
+    kept = {
+        task: node
+        for task, node in present.items()
+        if node in drained or data_site(tasks[task]) in unreachable
+    }
+    waiting = {task: node for task, node in present.items() if node in suspected}
+    return {**kept, **placed, **waiting}
 
 
 def _is_near(share: float, former: float | None) -> bool:

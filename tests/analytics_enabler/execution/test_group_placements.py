@@ -8,12 +8,15 @@ from analytics_enabler.execution.group_placements import (
     GroupPlacement,
     GroupPlacements,
     group_placement_from_json,
+    nodes_of,
 )
+from analytics_enabler.fragments import PartialsVersion, over_sites, partial_task
 from analytics_enabler.groups import Group
 from analytics_enabler.journal import EventJournal
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import UnavailableError
 from tests.analytics_enabler.stored_events import StoredEvents
+from tests.analytics_enabler.support import plan_of
 
 PLACEMENTS = [
     GroupPlacement(group=Group(scope=site, scheduler="fair"), sites=(site,), nodes={"whole": "w1"})
@@ -29,6 +32,45 @@ def placements_over(agent: StoredEvents) -> GroupPlacements:
 
 def by_id(placements: list[GroupPlacement]) -> dict[str, GroupPlacement]:
     return {each.group.id: each for each in placements}
+
+
+VERSION = PartialsVersion(panes=(), grain_ms=1000, lookback_ms=0, begin=0)
+GROUP = Group(scope=None, scheduler="fair")
+TASKS = over_sites(GROUP, plan_of("a = COMPUTE AVG(x) EVERY 1 s"), VERSION, "ab", "a", 1000)
+A, B = partial_task("a"), partial_task("b")
+
+
+@pytest.mark.parametrize(
+    ("placed", "lasting", "expected"),
+    [
+        ({A: "w3", B: "w3"}, {}, {A: "w3", B: "w3"}),
+        ({A: "w3"}, {}, {A: "w3"}),
+        ({A: "w3"}, {"unreachable": ["b"]}, {A: "w3", B: "w2"}),
+        ({A: "w3", B: "w3"}, {"unreachable": ["b"]}, {A: "w3", B: "w3"}),
+        ({A: "w3"}, {"drained": ["w2"]}, {A: "w3", B: "w2"}),
+        ({A: "w3", B: "w3"}, {"drained": ["w2"]}, {A: "w3", B: "w3"}),
+        ({A: "w3"}, {"suspected": ["w2"]}, {A: "w3", B: "w2"}),
+        ({A: "w3", B: "w3"}, {"suspected": ["w2"]}, {A: "w3", B: "w2"}),
+        ({A: "w3"}, {"suspected": ["w9"], "drained": ["w9"]}, {A: "w3"}),
+    ],
+    ids=[
+        "all are placed",
+        "one has no room",
+        "one at an unreachable site has no room",
+        "one at an unreachable site is placed",
+        "one on a drained node has no room",
+        "one on a drained node is placed",
+        "one on a suspected node has no room",
+        "one on a suspected node is moved",
+        "one that is not planned",
+    ],
+)
+def test_tasks_stay_where_they_are_until_they_may_move(
+    placed: dict[str, str], lasting: dict[str, list[str]], expected: dict[str, str]
+) -> None:
+    current = {A: "w1", B: "w2", "partial:c": "w9"}
+    conditions = {"unreachable": [], "drained": [], "suspected": [], **lasting}
+    assert nodes_of(TASKS, placed, current, **conditions) == expected
 
 
 async def test_changed_placements_of_all_groups_are_one_append() -> None:
