@@ -138,7 +138,6 @@ class DecisionLog:
         self._waiting: deque[Decision] = deque(maxlen=MAX_DECISIONS)
         self._latest: dict[tuple[str, str], Decision] = {}
         self._next_number = 0
-        self._is_current = False
         self._storing = asyncio.Lock()
         self._task = PeriodicTask(
             self._store_waiting,
@@ -188,7 +187,7 @@ class DecisionLog:
         They get numbers of this log. Decisions older than all of a full log are not copied.
         """
         async with self._storing:
-            if not self._is_current:
+            if not self._journal.is_current:
                 await self._load()
             new = sorted(decisions, key=lambda each: each.number)
             stored = {each.unnumbered for each in self._stored} if new else set()
@@ -205,11 +204,11 @@ class DecisionLog:
 
     async def _store(self) -> float | None:
         """Store the waiting decisions; return the pause (s) until the next call."""
-        if self._is_current and not self._waiting:
+        if self._journal.is_current and not self._waiting:
             return None
         if not await self._is_in_charge():
             return RETRY_S
-        if not self._is_current:
+        if not self._journal.is_current:
             await self._load()
         while self._waiting:
             first = self._waiting[0]
@@ -227,11 +226,6 @@ class DecisionLog:
             # If two enablers start at once, each may have claimed one of the two streams last. The
             # enabler with the lease of the deployments continues, and claims this stream again.
             self._journal.reclaim()
-            self._is_current = False
-            raise
-        except BaseException:
-            # The decision may have been stored although the answer was lost.
-            self._is_current = False
             raise
         self._add(decision)
 
@@ -244,7 +238,7 @@ class DecisionLog:
                     self._waiting.popleft()
         for decision in (*self._stored, *self._waiting):
             self._note(decision)
-        self._is_current = self.is_loaded = True
+        self.is_loaded = True
 
     def _add(self, decision: Decision) -> None:
         self._stored.append(decision)

@@ -45,6 +45,8 @@ class EventJournal(Generic[Event]):
         self._clock = clock
         self._lease: Lease | None = None
         self._next_position = 0
+        self.is_current = False
+        """Whether ``unread`` returned all events, or they were appended without an error since."""
         self.fenced = False
         """Whether this enabler is fenced: another enabler has claimed the lease of the stream."""
 
@@ -52,13 +54,16 @@ class EventJournal(Generic[Event]):
         """Return (key, event) pairs that were neither returned nor appended so far, oldest first.
 
         The first call claims the lease of the stream; after the claim, appends by other enablers
-        are refused.
+        are refused. So there are no such events while the journal is current.
         """
+        if self.is_current:
+            return []
         if self._lease is None:
             self._lease = await self._claim()
         rows = await self._agent.read(self._stream, self._next_position)
         events = [(key, self._decode(event)) for _, key, event in events_of(rows.table)]
         self._next_position = rows.position.next
+        self.is_current = True
         return events
 
     async def _claim(self) -> Lease:
@@ -77,7 +82,7 @@ class EventJournal(Generic[Event]):
         """Make the next ``unread`` call claim the lease and read the stream from its start."""
         self._lease = None
         self._next_position = 0
-        self.fenced = False
+        self.is_current = self.fenced = False
 
     async def append(self, key: str, event: Event, now: int) -> None:
         """Store an event; raises ``FencedError`` if another enabler has the lease.
@@ -90,14 +95,17 @@ class EventJournal(Generic[Event]):
         """Store events (key -> event); up to ``MAX_APPEND_BYTES`` together, all or none of them.
 
         Raises ``FencedError`` if another enabler has the lease. ``now``: the time of the events
-        (ms).
+        (ms). After an error, the events may have been stored nevertheless, so they are unread.
         """
         encoded = {key: msgspec.json.encode(event) for key, event in events.items()}
         next_position = self._next_position
-        for keys in _batches(encoded):
-            rows = event_rows(now, {key: encoded[key].decode() for key in keys})
-            next_position = await self._append(rows)
-        # After an error, the events that were stored before the error are unread too.
+        try:
+            for keys in _batches(encoded):
+                rows = event_rows(now, {key: encoded[key].decode() for key in keys})
+                next_position = await self._append(rows)
+        except BaseException:
+            self.is_current = False
+            raise
         self._next_position = next_position
 
     async def _append(self, rows: pa.RecordBatch) -> int:
@@ -129,6 +137,16 @@ class EventJournal(Generic[Event]):
                 "again.",
             )
         return self._lease
+
+    async def has_lease(self) -> bool:
+        """Return whether this enabler has claimed the lease, and no other enabler since then."""
+        if self._lease is None:
+            return False
+        try:
+            await self.lease()
+        except FencedError:
+            return False
+        return True
 
     @property
     def current_lease(self) -> Lease | None:

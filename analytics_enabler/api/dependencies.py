@@ -6,7 +6,7 @@ from fastapi import Request
 
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.domains.proxy import DomainProxy, Proxied, is_proxied
-from analytics_enabler.domains.role import DomainRole
+from analytics_enabler.domains.role import RoleCell
 
 
 def proxied_to_owner(
@@ -22,9 +22,7 @@ def proxied_to_owner(
     return proxy_request
 
 
-def proxied_by_standby(
-    role: DomainRole, proxy: DomainProxy
-) -> Callable[[Request], Awaitable[None]]:
+def proxied_by_standby(role: RoleCell, proxy: DomainProxy) -> Callable[[Request], Awaitable[None]]:
     """Return a dependency that proxies the requests to a standby to the active enabler."""
 
     async def proxy_request(request: Request) -> None:

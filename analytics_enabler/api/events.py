@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from analytics_enabler.api.live_answers import until_standby
 from analytics_enabler.domains.proxy import DomainProxy
-from analytics_enabler.domains.role import DomainRole
+from analytics_enabler.domains.role import RoleCell
 from analytics_enabler.live.events import CursorClock, EventQueue, encode_json
 from analytics_enabler.live.result_hub import ResultHub, ResultSubscriber
 from analytics_enabler.live.topic_hub import TopicHub
@@ -35,7 +35,7 @@ def events_router(
     follower_limit: FollowerLimit,
     clock: CursorClock,
     proxy: DomainProxy,
-    role: DomainRole,
+    role: RoleCell,
 ) -> APIRouter:
     """Return the route ``/api/events``.
 

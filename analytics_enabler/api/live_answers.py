@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import TypeVar
 
-from analytics_enabler.domains.role import DomainRole
+from analytics_enabler.domains.role import RoleCell
 from mistbow.runtime.tasks import cancel_and_wait
 
 Item = TypeVar("Item")
 
 
 async def until_standby(
-    role: DomainRole, items: AsyncGenerator[Item, None]
+    role: RoleCell, items: AsyncGenerator[Item, None]
 ) -> AsyncGenerator[Item, None]:
     """Yield items until this enabler is a standby, which has only old states and results.
 

@@ -19,7 +19,7 @@ from analytics_enabler.api.live_answers import until_standby
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.domains.proxy import DomainProxy
-from analytics_enabler.domains.role import DomainRole
+from analytics_enabler.domains.role import RoleCell
 from analytics_enabler.execution.settled_results import SettledResults
 from analytics_enabler.limits import MAX_RESULTS, MAX_RESULTS_WAIT_S
 from analytics_enabler.results.cursor import Start, decode_cursor
@@ -54,7 +54,7 @@ def results_router(
     times: Timestamps,
     proxy: DomainProxy,
     settled_results: SettledResults,
-    role: DomainRole,
+    role: RoleCell,
 ) -> APIRouter:
     """Return the routes under ``/api/insights/{id}/results``.
 

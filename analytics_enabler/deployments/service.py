@@ -50,7 +50,6 @@ from mistbow.clock import Clock
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import (
     ConflictError,
-    FencedError,
     NotFoundError,
     UnavailableError,
 )
@@ -101,7 +100,6 @@ class Deployments:
         self._lock = asyncio.Lock()
         self._by_id: dict[str, Deployment] = {}
         self.deletions = Deletions()
-        self._is_current = False
         self._observers: list[Callable[[], None]] = []
         self.version = 0
         """A number that increases at each change of the deployments."""
@@ -291,16 +289,6 @@ class Deployments:
         """
         return await self._journal.lease()
 
-    async def is_in_charge(self) -> bool:
-        """Return whether this enabler has read the deployments, and has the lease of the stream."""
-        if not self.is_loaded:
-            return False
-        try:
-            await self.lease()
-        except FencedError:
-            return False
-        return True
-
     async def set_generation(self, generation: int) -> None:
         """Store the generation of this enabler's lease."""
         await self._journal.set_generation(generation)
@@ -406,11 +394,11 @@ class Deployments:
             )
 
     async def _refresh(self) -> None:
-        if self._is_current:
+        if self._journal.is_current:
             return
         for deployment_id, event in await self._journal.unread():
             self._apply(deployment_id, event)
-        self._is_current = self.is_loaded = True
+        self.is_loaded = True
         self._notify()
 
     @asynccontextmanager
@@ -430,12 +418,7 @@ class Deployments:
             yield
 
     async def _append(self, deployment_id: str, event: Event) -> None:
-        try:
-            await self._journal.append(deployment_id, event, self._clock())
-        except BaseException:
-            # The event may have been stored nevertheless, so it must be read before the next one.
-            self._is_current = False
-            raise
+        await self._journal.append(deployment_id, event, self._clock())
         self._apply(deployment_id, event)
         self._notify()
 

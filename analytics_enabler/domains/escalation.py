@@ -8,7 +8,7 @@ from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.domains.directory import DomainDirectory, KnownEnabler
 from analytics_enabler.domains.moves import DeploymentMoves
 from analytics_enabler.domains.proxy import DomainProxy, EnablerRefusedError
-from analytics_enabler.domains.role import DomainRole
+from analytics_enabler.domains.role import RoleCell
 from analytics_enabler.execution import ExecutionStatus
 from analytics_enabler.onsets import Onsets
 from mistbow.clock import Clock, time_words
@@ -42,7 +42,7 @@ class Escalation:
         deployments: Deployments,
         moves: DeploymentMoves,
         status: ExecutionStatus,
-        role: DomainRole,
+        role: RoleCell,
         clock: Clock,
     ) -> None:
         self._directory = directory

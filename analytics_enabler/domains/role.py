@@ -52,6 +52,45 @@ class RoleState(Enum):
     STANDBY = "standby"
 
 
+class RoleCell:
+    """The present role of an enabler in its domain, which ``DomainRole`` decides."""
+
+    def __init__(self) -> None:
+        self._stepped_down = asyncio.Event()
+        self.state = RoleState.STARTING
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the enabler is active."""
+        return self.state is RoleState.ACTIVE
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the role is decided."""
+        return self.state is not RoleState.STARTING
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether this enabler is a standby."""
+        return self.state is RoleState.STANDBY
+
+    async def until_standby(self) -> None:
+        """Wait until this enabler is a standby, and has tried to send its changes.
+
+        Otherwise, a client that connects again might not find its deployment at the active enabler.
+        """
+        await self._stepped_down.wait()
+
+    def enter(self, state: RoleState) -> None:
+        """Change the role."""
+        self.state = state
+        self._stepped_down.clear()
+
+    def end_step_down(self) -> None:
+        """Let ``until_standby`` return: the new standby has tried to send its changes."""
+        self._stepped_down.set()
+
+
 class DomainRole:
     """Decides whether this enabler is active in its domain.
 
@@ -78,11 +117,13 @@ class DomainRole:
 
     def __init__(
         self,
+        role: RoleCell,
         directory: DomainDirectory,
         fabric_view: FabricView,
         copy: StandbyCopy,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._role = role
         self._directory = directory
         self._fabric_view = fabric_view
         self._copy = copy
@@ -94,30 +135,6 @@ class DomainRole:
         self._greatest_rival: int | None = None
         self._followed: KnownEnabler | None = None
         """The active enabler that this standby has followed last."""
-        self._stepped_down = asyncio.Event()
-        self.state = RoleState.STARTING
-
-    @property
-    def is_active(self) -> bool:
-        """Whether the enabler is active."""
-        return self.state is RoleState.ACTIVE
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the role is decided."""
-        return self.state is not RoleState.STARTING
-
-    @property
-    def is_standby(self) -> bool:
-        """Whether this enabler is a standby."""
-        return self.state is RoleState.STANDBY
-
-    async def until_standby(self) -> None:
-        """Wait until this enabler is a standby, and has tried to send its changes.
-
-        Otherwise, a client that connects again might not find its deployment at the active enabler.
-        """
-        await self._stepped_down.wait()
 
     async def update(self, rival_lease: Lease | None = None) -> bool:
         """Read the fabric, update the role, and return whether the enabler is active.
@@ -129,14 +146,14 @@ class DomainRole:
         try:
             await self._fabric_view.refresh()
         except MistbowError:
-            if not self.is_active:
+            if not self._role.is_active:
                 # Nothing was seen meanwhile, so the silence of other enablers is no evidence.
                 self._since = self._timer()
             raise
         self._note_rivals()
         self._note_split()
         active = self._directory.active(self._directory.domain)
-        match self.state:
+        match self._role.state:
             case RoleState.ACTIVE if active is not None and active.rank > self._rank():
                 self._enter(RoleState.STANDBY, active)
             case RoleState.STARTING if active is not None:
@@ -147,10 +164,10 @@ class DomainRole:
                 await self._take_over()
             case RoleState.ACTIVE:
                 await self._outrank(rival_lease if active is None else None)
-        if self.state is RoleState.STANDBY and active is not None:
+        if self._role.is_standby and active is not None:
             self._since = self._timer()
             await self._follow(active)
-        return self.is_active
+        return self._role.is_active
 
     def _all_stand_by(self) -> bool:
         """Return whether every other enabler of the domain is reachable, and a standby."""
@@ -179,7 +196,7 @@ class DomainRole:
         except MistbowError as error:
             log.info("standby_copy_failed", site=active.site, reason=error.message)
         finally:
-            self._stepped_down.set()
+            self._role.end_step_down()
 
     def _note_rivals(self) -> None:
         """Record the greatest generation of other enablers, before they withdraw it."""
@@ -224,8 +241,8 @@ class DomainRole:
         return self._timer() - self._since >= seconds
 
     def _enter(self, state: RoleState, active: KnownEnabler | None) -> None:
-        self.state, self._since = state, self._timer()
-        self._stepped_down.clear()
+        self._role.enter(state)
+        self._since = self._timer()
         log.info(
             "enabler_role_changed",
             domain=self._directory.domain,

@@ -3,11 +3,11 @@
 Each change is stored before it takes effect, so an enabler resumes the placements after a restart.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from analytics_enabler.fragments import PartialsVersion
+from analytics_enabler.fragments import PartialsVersion, Tasks, data_site
 from analytics_enabler.groups import Group
 from analytics_enabler.journal import EventJournal
 from mistbow.clock import Clock
@@ -53,6 +53,33 @@ class GroupPlacement(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, nodes=nodes, since=since, checked=shares)
 
 
+def nodes_of(
+    tasks: Tasks,
+    placed: Mapping[str, str],
+    current: Mapping[str, str],
+    *,
+    unreachable: Collection[str],
+    drained: Collection[str],
+    suspected: Collection[str],
+) -> dict[str, str]:
+    """Return the nodes of a group's tasks: the decided nodes, or the current ones that tasks keep.
+
+    ``placed``: task -> node, as the schedulers have decided. ``current``: task -> the present node.
+    ``unreachable``: sites; fragments over their points continue there, and do not move when such a
+    site returns. ``drained``: nodes; a fragment stays there until another node has room for it.
+    ``suspected``: nodes; a fragment stays there even if a scheduler moves it, because such a node
+    may only be slow.
+    """
+    present = {task: node for task, node in current.items() if task in tasks}
+    kept = {
+        task: node
+        for task, node in present.items()
+        if node in drained or data_site(tasks[task]) in unreachable
+    }
+    waiting = {task: node for task, node in present.items() if node in suspected}
+    return {**kept, **placed, **waiting}
+
+
 def _is_near(share: float, former: float | None) -> bool:
     """Return whether the change of a share is too small to be sent; 0 and 1 are exact."""
     return former is not None and abs(share - former) < CHECKED_STEP and 0 < share < 1
@@ -71,21 +98,16 @@ class GroupPlacements:
         self._journal = journal
         self._clock = clock
         self._by_id: dict[str, GroupPlacement] = {}
-        self._is_current = False
 
     async def refresh(self) -> None:
         """Read the stored events that have not been read yet."""
-        if self._is_current:
-            return
         for group, placement in await self._journal.unread():
             self._apply(group, placement)
-        self._is_current = True
 
     def reclaim(self) -> None:
         """Make the next ``refresh`` claim the stream's lease and read the stream from its start."""
         self._journal.reclaim()
         self._by_id.clear()
-        self._is_current = False
 
     def get(self, group: Group) -> GroupPlacement | None:
         """Return the placement of a group; None: the group has no placement."""
@@ -132,13 +154,7 @@ class GroupPlacements:
         }
         if not changed:
             return
-        try:
-            await self._journal.append_all(changed, self._clock())
-        except BaseException:
-            # The events may have been stored nevertheless, so they must be read before the next
-            # ones.
-            self._is_current = False
-            raise
+        await self._journal.append_all(changed, self._clock())
         for group, placement in changed.items():
             self._apply(group, placement)
 

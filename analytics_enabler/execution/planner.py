@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from analytics.plan.nodes import Plan
+from analytics.plan.target_attributes import TargetAttributes
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.execution.group_placements import GroupPlacement, GroupPlacements
 from analytics_enabler.execution.pane_sites import must_move_panes, pane_sites
@@ -99,7 +100,8 @@ class Planner:
         try:
             async with self._limit:
                 info = await self._agent.info(group.results)
-            required = required_version(plan, info.frontier, info.attributes.get("outputs", ()))
+            insights = TargetAttributes.of(info).insights or ()
+            required = required_version(plan, info.frontier, insights)
         except NotFoundError:
             required = required_version(plan, 0, ())
         return running if running is not None and running.satisfies(required) else required

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from analytics.plan.nodes import Plan
@@ -11,7 +12,7 @@ from analytics_enabler.deployments.model import Generation
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.execution.demand_estimates import DemandEstimates
 from analytics_enabler.execution.desired_fragments import desired_fragments
-from analytics_enabler.execution.group_placements import GroupPlacements
+from analytics_enabler.execution.group_placements import GroupPlacements, nodes_of
 from analytics_enabler.execution.history import ExecutionHistory, LoadReasons, ObservedWorkers
 from analytics_enabler.execution.orphans import OrphanedTasks
 from analytics_enabler.execution.outages import Outage, failed_reconciliation
@@ -27,7 +28,7 @@ from analytics_enabler.execution.worker_reconcilers import (
     WorkerReconcilers,
 )
 from analytics_enabler.fabric_view import FabricView
-from analytics_enabler.fragments import Tasks, data_site
+from analytics_enabler.fragments import Tasks
 from analytics_enabler.groups import Group
 from analytics_enabler.metrics import INSIGHTS, RECONCILE_ERRORS
 from analytics_enabler.scheduling.driver.capacity import fit_running
@@ -59,6 +60,32 @@ INTERVAL_S = 0.5
 
 The interval is short, so that the fragments of a dead worker run elsewhere within a second.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What follows from a plan of all tasks.
+
+    ``made_for``: (version of the deployments, sites, sites without a worker for long) of the plan.
+    ``jobs``: the jobs of the tasks, with the demands of the version ``estimated`` of the estimates.
+    ``readable_jobs``: the jobs as they can be placed while only ``readable_sites`` are readable.
+    ``is_ordered``: whether the desired fragments of the workers follow from the plan.
+    """
+
+    made_for: tuple[int, tuple[str, ...], frozenset[str]]
+    estimated: int = 0
+    jobs: Sequence[Job] = ()
+    readable_sites: frozenset[str] | None = None
+    readable_jobs: Sequence[Job] = ()
+    is_ordered: bool = False
+
+    def readable_with(self, access: PointAccess) -> "_Planned":
+        """Return a copy with the ``readable_jobs`` of the sites that are readable now."""
+        sites = access.readable_sites
+        if sites == self.readable_sites:
+            return self
+        jobs = [access.readable(job) for job in self.jobs]
+        return replace(self, readable_sites=sites, readable_jobs=jobs)
 
 
 class Role(Protocol):
@@ -97,10 +124,11 @@ class Reconciler:
         self._driver = driver
         self._catalogue = catalogue
         self._history = history
-        self._task = PeriodicTask(self._attempt, Schedule("reconciliation", INTERVAL_S))
+        self._task = PeriodicTask(
+            self._attempt, Schedule("reconciliation", INTERVAL_S), clock=clock
+        )
         self._clock = clock
         self._role = role
-        self._failing_since: int | None = None
         self._workers = WorkerReconcilers(
             connect, domain, deployments.lease, self._task.wake, clock
         )
@@ -114,20 +142,10 @@ class Reconciler:
         )
         self._elasticity = Elasticity(clock)
         self._orphans = OrphanedTasks()
-        self._planned_for: tuple[int, tuple[str, ...], frozenset[str]] | None = None
-        """(version of the deployments, sites, sites without a worker for long) of the last plan.
-
-        None: plan again.
-        """
-        self._is_ordered = False
-        """Whether the desired fragments of the workers follow from the present plan."""
-        self._jobs: list[Job] = []
+        self._planned: _Planned | None = None
+        """What follows from the present plan; None: plan again."""
         self._has_awaited_series = False
         """Whether a plan has waited for the series of all sites."""
-        self._estimated = 0
-        """The version of the estimates that the jobs have."""
-        self._readable: tuple[frozenset[str], list[Job]] | None = None
-        """(readable sites, the jobs as they can be placed then); None: the jobs have changed."""
         deployments.on_change(self._task.wake)
 
     async def run(self) -> None:
@@ -188,17 +206,14 @@ class Reconciler:
             await self._reconcile()
         except Exception as error:
             RECONCILE_ERRORS.inc()
-            if self._failing_since is None:
-                self._failing_since = self._clock()
             if isinstance(error, FencedError):
                 await self._reclaim()
             raise
-        self._failing_since = None
 
     def outage(self) -> Outage | None:
         """Return the outage of the enabler itself; None: the last reconciliation succeeded."""
-        error = self._task.error
-        return None if error is None else failed_reconciliation(self._failing_since, error)
+        since, error = self._task.failing_since, self._task.error
+        return None if error is None else failed_reconciliation(since, error)
 
     async def _reclaim(self) -> None:
         # The enabler with the lease of the deployments must also have the lease of the placements.
@@ -208,7 +223,7 @@ class Reconciler:
         except MistbowError:
             return
         self._placements.reclaim()
-        self._planned_for = None
+        self._planned = None
 
     async def _reconcile(self) -> None:
         if not await self._role.update(self._workers.rival_lease):
@@ -216,9 +231,10 @@ class Reconciler:
             await self._workers.release()
             self._history.forget()
             self._orphans.forget()
-            self._planned_for = None
+            self._planned = None
             return
-        if self._planned_for is not None and self._planned_for[0] != self._deployments.version:
+        planned = self._planned
+        if planned is not None and planned.made_for[0] != self._deployments.version:
             await asyncio.sleep(DEBOUNCE_S)
         await self._deployments.refresh()
         await self._placements.refresh()
@@ -233,10 +249,11 @@ class Reconciler:
         )
         running = [each for each in self._deployments.all() if each.paused_at is None]
         INSIGHTS.set(sum(len(deployment.live) for deployment in running))
-        await self._plan(fabric)
-        await self._apply_placement(fabric)
+        planned = (await self._plan(fabric)).readable_with(PointAccess(fabric))
+        self._planned = planned
+        await self._apply_placement(fabric, planned)
         self._set_desired()
-        self._is_ordered = True
+        self._planned = replace(planned, is_ordered=True)
         await self._driver.explain()
         self.status.observe(self._deployments.all())
         available = {worker.name: site.name for site, worker in available_workers(fabric)}
@@ -251,18 +268,21 @@ class Reconciler:
         own = view.sites[0] if view.fabric is None else view.fabric.site
         return PlannedSites(view.sites, own, view.workerless)
 
-    async def _plan(self, fabric: Fabric) -> None:
-        """Plan all tasks if the deployments or sites have changed, or the last plan failed."""
+    async def _plan(self, fabric: Fabric) -> _Planned:
+        """Return what follows from the present plan.
+
+        All tasks are planned again if the deployments or sites have changed, or if the last plan
+        failed.
+        """
         sites = self._planned_sites()
         moved = {site for each in self._placements.all() for site in each.pane_sites}
         lasting = sites.workerless.long | (sites.workerless.confined & moved)
         plan_for = self._deployments.version, sites.names, lasting
-        if plan_for == self._planned_for:
-            if self._estimated != self.estimates.version:
-                self._set_jobs(fabric)
-            return
-        self._planned_for = self._readable = None
-        self._is_ordered = False
+        planned = self._planned
+        if planned is not None and planned.made_for == plan_for:
+            is_current = planned.estimated == self.estimates.version
+            return planned if is_current else self._with_jobs(planned, fabric)
+        self._planned = None
         generations = self._deployments.running()
         await self._planner.plan(generations, sites)
         if self._planner.tasks and not self._has_awaited_series:
@@ -270,61 +290,47 @@ class Reconciler:
             self._has_awaited_series = True
             if self._catalogue.known_series is None:
                 await self._catalogue.series()
-        self._set_jobs(fabric)
-        self._planned_for = plan_for
+        return self._with_jobs(_Planned(plan_for), fabric)
 
-    def _set_jobs(self, fabric: Fabric) -> None:
-        """Set the jobs of all planned tasks, with the present demands."""
-        self._readable, self._estimated = None, self.estimates.version
+    def _with_jobs(self, planned: _Planned, fabric: Fabric) -> _Planned:
+        """Return a copy with the jobs of all planned tasks, with the present demands."""
+        version = self.estimates.version
         self.estimates.settle()
         series = self._catalogue.known_series or SeriesIndex()
-        self._jobs = [
+        jobs = [
             job_of(group, tasks, fabric.site, series, self.estimates.demand)
             for group, tasks in self._planner.tasks.items()
         ]
+        return replace(planned, estimated=version, jobs=jobs, readable_sites=None)
 
-    async def _apply_placement(self, fabric: Fabric) -> None:
+    async def _apply_placement(self, fabric: Fabric, planned: _Planned) -> None:
         fog = self.fog(fabric)
+        drained = {node.name for node in fog.nodes if node.drained}
         suspected = {node.name for node in fog.nodes if node.suspected}
-        drained_nodes = {node.name for node in fog.nodes if node.drained}
+        unreachable = {site.name for site in fabric.sites if not site.reachable}
         current = self._placements.nodes()
         has_lost = self._orphans.observe(
             self._planner.tasks, current, self._workers.dead, self.status.is_written
         )
-        if has_lost and self._is_ordered:
+        if has_lost and planned.is_ordered:
             # A merge waits less for the site of an orphaned partial, wherever this task is placed.
             self._set_desired()
-        jobs = self._readable_jobs(PointAccess(fabric))
-        nodes = await self._place(jobs, without_drained(fog), current, drained_nodes)
+        placed = await self._place(planned.readable_jobs, without_drained(fog), current, drained)
         checked = checked_by_job(self._driver.outcome.decision.placement)
-        unreachable = {site.name for site in fabric.sites if not site.reachable}
         decided = []
         for group, tasks in self._planner.tasks.items():
             placement = self._placements.get(group)
-            if placement is None:
-                continue
-            # Fragments at an unreachable site continue there, and do not move when it returns.
-            retained = {
-                task: node
-                for task, node in placement.nodes.items()
-                if task in tasks and data_site(tasks[task]) in unreachable
-            }
-            # Fragments stay on a suspected worker, which may only be slow, even if a scheduler
-            # moves them.
-            waiting = {
-                task: node
-                for task, node in placement.nodes.items()
-                if task in tasks and node in suspected
-            }
-            # A fragment stays on a drained worker until another one has room for it.
-            drained = {
-                task: node
-                for task, node in placement.nodes.items()
-                if task in tasks and node in drained_nodes
-            }
-            placed = {**retained, **drained, **nodes.get(group.id, {}), **waiting}
-            shares = checked.get(group.id, {})
-            decided.append(placement.placed_on(placed, self._clock(), shares))
+            if placement is not None:
+                nodes = nodes_of(
+                    tasks,
+                    placed.get(group.id, {}),
+                    placement.nodes,
+                    unreachable=unreachable,
+                    drained=drained,
+                    suspected=suspected,
+                )
+                shares = checked.get(group.id, {})
+                decided.append(placement.placed_on(nodes, self._clock(), shares))
         await self._placements.store(decided)
         # A worker that was considered dead may have answered meanwhile.
         self._orphans.forget_written(self._planner.tasks, self.status.is_written)
@@ -354,11 +360,6 @@ class Reconciler:
             for task, fragment in tasks.items()
             if fragment.id in cores
         }
-
-    def _readable_jobs(self, access: PointAccess) -> list[Job]:
-        if self._readable is None or self._readable[0] != access.readable_sites:
-            self._readable = access.readable_sites, [access.readable(job) for job in self._jobs]
-        return self._readable[1]
 
     def _set_desired(self) -> None:
         workers = {each.worker.name: each for each in self._workers.all()}

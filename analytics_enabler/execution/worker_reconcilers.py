@@ -136,14 +136,13 @@ class WorkerReconciler:
         self._on_change = on_change
         self._clock = clock
         self._running_time = running_time
-        self._failing_since: int | None = None
         self._contact = _Contact.ANSWER
         self._has_answered = is_known
         self._refusals = 0
         self._detector = FailureDetector(INTERVAL_S, running_time)
         self._noted = self.liveness
         self._task = PeriodicTask(
-            self._attempt,
+            self._reconcile,
             Schedule(
                 "worker_reconciliation",
                 INTERVAL_S,
@@ -151,23 +150,24 @@ class WorkerReconciler:
                 max_retry_s=INTERVAL_S,
                 fields={"worker": worker.name},
             ),
+            clock=clock,
         )
         self._task.start()
 
     @property
     def outage(self) -> Outage | None:
         """The outage of the worker if it is suspected, or if its last reconciliation failed."""
-        error = self._task.error
+        error, failing_since = self._task.error, self._task.failing_since
         if self._noted is Liveness.SUSPECTED:
             since = self._clock() - round(self._detector.silence_s * 1000)
             return suspected_worker(self.worker, since)
         if error is None:
             return None
         if isinstance(error, CapacityError):
-            return full_worker(self.worker, self._failing_since, error)
+            return full_worker(self.worker, failing_since, error)
         answers = self._contact in (_Contact.ANSWER, _Contact.STARTING)
         describe = refusing_worker if answers else silent_worker
-        return describe(self.worker, self._failing_since, error)
+        return describe(self.worker, failing_since, error)
 
     @property
     def liveness(self) -> Liveness:
@@ -235,15 +235,6 @@ class WorkerReconciler:
         """Stop reconciling; the worker continues to run its fragments."""
         await self._task.close()
         await self._client.close()
-
-    async def _attempt(self) -> None:
-        try:
-            await self._reconcile()
-        except Exception:
-            if self._failing_since is None:
-                self._failing_since = self._clock()
-            raise
-        self._failing_since = None
 
     async def _reconcile(self) -> None:
         try:

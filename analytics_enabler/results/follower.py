@@ -15,12 +15,16 @@ from analytics_enabler.results.selection import ResultSelection, select
 from analytics_enabler.results.streams import MAX_LAG_MS, ResultStreams, SiteUnreachableError
 from mistbow.auth.callers import Caller
 from mistbow.errors import ConflictError, NotFoundError, UnavailableError
+from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.streams.wire import Chunk, Position
 
 MAX_REVISIONS = 20_000
 MAX_CHUNKS = 4
 RETRY_S = 1.0
+
+_TRANSIENT = (ConflictError, SiteUnreachableError, UnavailableError)
+"""The errors after which the results of a group are read again."""
 
 
 class LatestRevisions:
@@ -131,22 +135,36 @@ class ResultFollower:
         """Put the chunks of a group's results into the queue; retry after transient errors."""
         start = self.starts.get(group.id, Position(0, 0))
         position = None if isinstance(start, Since) else start.next
-        while True:
+
+        async def read() -> float:
+            nonlocal position
             try:
                 if isinstance(start, Since) and position is None:
                     earlier = MAX_LAG_MS if start.is_recomputed else 0
                     position = await self.streams.since(group, start.time - earlier)
                 async with aclosing(self.streams.follow(group, part, position or 0)) as followed:
                     async for chunk in followed:
+                        task.end_streak()
                         await chunks.put((group, chunk))
                         position = chunk.position.next
+            except NotFoundError:
+                # The stream has no rows yet.
+                return RETRY_S
             except ConflictError:
                 # The site lost its store, so all rows of the stream are new.
                 position = 0
-                await asyncio.sleep(RETRY_S)
-            except (SiteUnreachableError, UnavailableError, NotFoundError):
-                # The agent restarts, its site is unreachable, or the stream has no rows yet.
-                await asyncio.sleep(RETRY_S)
+                raise
+            return 0
+
+        schedule = Schedule(
+            "result_stream",
+            RETRY_S,
+            expected=_TRANSIENT,
+            survived=_TRANSIENT,
+            fields={"group": group.id},
+        )
+        task = PeriodicTask(read, schedule)
+        await task.run()
 
     def _new_results(
         self, selection: ResultSelection, group: Group, chunk: Chunk

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from analytics.plan.fragments import Merge, Whole
 from analytics.plan.resumption import resume, subplan
+from analytics.plan.target_attributes import TargetAttributes
 from analytics_worker.evaluate.results import append_results
 from analytics_worker.late_data.differences import differences
 from analytics_worker.late_data.last_gaps import point_streams, read_last_gaps
@@ -54,9 +55,6 @@ later scan repeats these rows.
 
 _MAX_ROWS = 100_000
 """The greatest number of results that are corrected at once, so that they fit into memory."""
-
-POSITION_ATTRIBUTES = {Whole: "corrected", Merge: "decided"}
-"""The attributes of targets that contain the position before which late data is processed."""
 
 
 class LateDataScanner(Protocol):
@@ -201,7 +199,7 @@ class Corrector:
         decided: int = 0,
         access: StateAccess | None = None,
         decisions_epoch: int = 0,
-    ) -> dict[str, Any]:
+    ) -> TargetAttributes:
         """Start to correct the results of ``fragment``, from the position stored in the fragment's
         target.
 
@@ -212,12 +210,11 @@ class Corrector:
         target.
         """
         target = self._agent.at(fragment.target.site)
-        attributes = target.info(fragment.target.stream).attributes
-        name = POSITION_ATTRIBUTES[type(fragment)]
+        attributes = TargetAttributes.of(target.info(fragment.target.stream))
         with self._storing:
             scanner: LateDataScanner
             if isinstance(fragment, Merge):
-                position = min(attributes.get(name, 0), decided)
+                position = min(attributes.decided or 0, decided)
                 scanner = LatePaneScanner(self._agent, fragment, position)
             else:
                 position = self._first_uncorrected(fragment, attributes)
@@ -233,7 +230,7 @@ class Corrector:
                 # The new scanner begins at the stored position, which is not after theirs.
                 self._waiting, self._provisional = _NONE_WAIT, frozenset()
                 self._task = _CorrectionTask(fragment, epoch, scanner, access, decisions_epoch)
-        return {name: scanner.next}
+        return _position_of(fragment, scanner.next)
 
     def step(self, frontier: int, *, may_compute: bool = True) -> bool:
         """Correct the results at those affected ticks that are complete.
@@ -401,11 +398,11 @@ class Corrector:
         insights = StatefulInsights(self._agent, plan, task.access, gaps, sources)
         return insights.correct_states(spans, frontier, unanswered)
 
-    def _first_uncorrected(self, fragment: Whole, attributes: dict[str, Any]) -> int:
+    def _first_uncorrected(self, fragment: Whole, attributes: TargetAttributes) -> int:
         """Return the first position in the source at which a late row may not be corrected yet."""
-        covered = set(attributes.get("outputs", ()))
+        covered = set(attributes.insights or ())
         new = tuple(one for one in fragment.plan.insights if one.uid not in covered)
-        since: int = attributes.get("corrected", 0) if covered else _NO_ROW
+        since = (attributes.corrected or 0) if covered else _NO_ROW
         if new:
             needs = resume(subplan(fragment.plan, new), 0, ()).needs
             source = fragment.source
@@ -417,7 +414,7 @@ class Corrector:
             return
         target = task.fragment.target
         self._stored_position = position
-        attributes = {POSITION_ATTRIBUTES[type(task.fragment)]: position}
+        attributes = _position_of(task.fragment, position).stored()
         self._agent.at(target.site).advance(target.stream, task.epoch, attributes=attributes)
 
     def _split_by_rows(
@@ -471,6 +468,13 @@ class Corrector:
             min_ts=first,
             max_ts=max(span.last for span in spans.values()),
         ).table
+
+
+def _position_of(fragment: Whole | Merge, position: int) -> TargetAttributes:
+    """Return the position before which all late data of a fragment is processed, as attribute."""
+    if isinstance(fragment, Merge):
+        return TargetAttributes(decided=position)
+    return TargetAttributes(corrected=position)
 
 
 def _still_waiting(

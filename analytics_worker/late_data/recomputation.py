@@ -10,6 +10,7 @@ import pyarrow as pa
 from analytics.plan.fragments import Merge, StreamLocation, Whole
 from analytics.plan.nodes import Insight, Plan
 from analytics.plan.resumption import resume, subplan
+from analytics.plan.target_attributes import TargetAttributes
 from analytics_worker.late_data.silent_sites import SilentSites
 from analytics_worker.late_data.tick_spans import TickSpan
 from analytics_worker.merge.site_gaps import LastGaps
@@ -21,8 +22,6 @@ from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
-
-_NEVER = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +147,8 @@ class Recomputation:
                     info = self.agent.at(location.site).info(location.stream)
             except NotFoundError:
                 return False
-            if info.attributes.get("begin", _NEVER) > needs or info.frontier < last:
+            begin = TargetAttributes.of(info).begin
+            if begin is None or begin > needs or info.frontier < last:
                 return False
         return True
 

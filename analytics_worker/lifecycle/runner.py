@@ -24,6 +24,7 @@ import msgspec
 
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation
 from analytics.plan.status import FragmentStatus
+from analytics.plan.target_attributes import TargetAttributes
 from analytics_worker.evaluate.operator_failures import describe_failures
 from analytics_worker.late_data.corrector import Corrector
 from analytics_worker.lifecycle.query_stops import QueryStops
@@ -43,7 +44,7 @@ from analytics_worker.lifecycle.silence import SilenceMonitor
 from analytics_worker.lifecycle.source_changes import SourceChanges
 from analytics_worker.lifecycle.start import SiteCheck, start, state_access_of
 from analytics_worker.lifecycle.start_slot import StartSlot
-from analytics_worker.lifecycle.target_writer import TargetWriter, describe_insights, read_positions
+from analytics_worker.lifecycle.target_writer import TargetWriter, read_positions, with_insights
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.streaming_library import EngineQuery, QueryFailure, StreamingLibrary
@@ -291,7 +292,7 @@ class FragmentRunner:
                 self._let_decide(candidate.fragment)
 
     def _let_decide(self, fragment: Fragment) -> None:
-        self._target.advance(fragment, {"decides": fragment.fingerprint})
+        self._target.advance(fragment, TargetAttributes(deciding=fragment.fingerprint))
 
     def _shed(self) -> None:
         self._slot.release(self)
@@ -428,7 +429,7 @@ class FragmentRunner:
             decisions = epochs[fragment.decisions.stream] if isinstance(fragment, Merge) else 0
             decided = candidate.decided
             attributes = self._corrector.begin(fragment, epoch, decided, access, decisions)
-            self._target.advance(fragment, attributes | describe_insights(fragment))
+            self._target.advance(fragment, with_insights(attributes, fragment))
         self._retain_queries(candidate, None)
         self._slot.end_start(self)
         self._is_orphan, self._orphaned_sites = False, {}

@@ -1,16 +1,15 @@
 """Records, among the decisions of a merge, the changes of its sources at a handover."""
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.plan.fragments import Fragment, Merge, Whole
-from analytics_worker.late_data.corrector import POSITION_ATTRIBUTES
+from analytics.plan.target_attributes import TargetAttributes
 from analytics_worker.lifecycle.runner_state import RunnerProgress
-from analytics_worker.lifecycle.target_writer import TargetWriter, describe_insights
+from analytics_worker.lifecycle.target_writer import TargetWriter, with_insights
 from analytics_worker.merge.decisions import (
     Forgotten,
     Joined,
@@ -59,8 +58,9 @@ class SourceChanges:
         self._until = until
         if isinstance(fragment, Merge):
             target = self._agent.at(fragment.target.site).info(fragment.target.stream)
-            former_sites = set(target.attributes.get("sites", ()))
-            self._record_removed(fragment, former_sites, until, target.attributes)
+            attributes = TargetAttributes.of(target)
+            former_sites = set(attributes.sites or ())
+            self._record_removed(fragment, former_sites, until, attributes.decided or 0)
             if former_sites:
                 self._record_new(fragment, former_sites, until)
 
@@ -84,26 +84,27 @@ class SourceChanges:
             return
         fragment = active.fragment
         if isinstance(fragment, Whole | Merge):
-            decides = {"decides": fragment.fingerprint}
-            self._target.advance(fragment, describe_insights(fragment) | decides)
+            deciding = TargetAttributes(deciding=fragment.fingerprint)
+            self._target.advance(fragment, with_insights(deciding, fragment))
         if isinstance(fragment, Merge):
             self._forget_others(fragment, until)
         self._until = None
 
     def _record_removed(
-        self, merge: Merge, former_sites: Set[str], until: int, attributes: Mapping[str, Any]
+        self, merge: Merge, former_sites: Set[str], until: int, corrected_to: int
     ) -> None:
         """Record that former sources which ``merge`` does not read are removed at ``until``.
 
         The query of the former fragment still runs, so later results are uncertain, and an open gap
-        stays open. ``attributes``: the attributes of the target.
+        stays open. ``corrected_to``: the position in the decisions before which all late data is
+        processed.
         """
         removed_sites = former_sites - merge.sites
         if not removed_sites:
             return
         presence = read_presence(self._agent, merge.decisions)
         # In this order: a join that is decided just now counts as uncorrected.
-        joins = self._uncorrected_joins(merge, attributes)
+        joins = self._uncorrected_joins(merge, corrected_to)
         for site in sorted(removed_sites):
             gaps, gap = presence.gaps_of(site), presence.open_gap(site)
             recorded = next((each for each in reversed(gaps) if each.is_removed), None)
@@ -116,14 +117,11 @@ class SourceChanges:
                 decided.append(SiteDecision(gap.after, site, Left(until)))
             self._append(merge, *decided)
 
-    def _uncorrected_joins(
-        self, merge: Merge, attributes: Mapping[str, Any]
-    ) -> set[tuple[str, int | None]]:
-        """Return (site, time (ms)) of the joins whose corrections may not have ended.
-
-        ``attributes``: the attributes of the target of ``merge``.
+    def _uncorrected_joins(self, merge: Merge, position: int) -> set[tuple[str, int | None]]:
+        """Return (site, time (ms)) of the joins, from a position, whose corrections may not have
+        ended.
         """
-        location, position = merge.decisions, attributes.get(POSITION_ATTRIBUTES[Merge], 0)
+        location = merge.decisions
         site = self._agent.at(location.site)
         try:
             rows = site.read(location.stream, position)

@@ -15,6 +15,7 @@ from analytics.plan.feeds import TIME, Feed
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
 from analytics.plan.nodes import fingerprint
 from analytics.plan.resumption import resume
+from analytics.plan.target_attributes import TargetAttributes
 from analytics_worker.merge.decisions import (
     Joined,
     Left,
@@ -186,7 +187,8 @@ def _start_whole(
     lease: QueryLease,
     access: StateAccess | None,
 ) -> EngineQuery:
-    resumption = resume(fragment.plan, max(target.frontier, 0), _covered_insights(target))
+    covered = TargetAttributes.of(target).insights or ()
+    resumption = resume(fragment.plan, max(target.frontier, 0), covered)
     position = _seek(agent, fragment.source, resumption.needs)
     return library.run_whole(fragment, resumption, position, lease, _for_new_query(access))
 
@@ -198,11 +200,12 @@ def _start_partial(
     target: StreamInfo,
     lease: QueryLease,
 ) -> EngineQuery:
-    begin = target.attributes.get("begin")
+    stored = TargetAttributes.of(target)
+    begin = stored.begin
     if begin is None:
         begin = fragment.begin
         panes = agent.at(fragment.target.site)
-        attributes = {"begin": begin}
+        attributes = TargetAttributes(begin=begin).stored()
         lease.append(
             fragment.target,
             lambda epoch: panes.advance(fragment.target.stream, epoch, attributes=attributes),
@@ -210,7 +213,7 @@ def _start_partial(
     # An earlier point that came late can still be in a pane that closes after the frontier.
     frontier = max(target.frontier, 0)
     needs = max(begin, frontier - fragment.lookback_ms)
-    read = target.attributes.get("read", {}).get(fragment.source.stream)
+    read = (stored.read or {}).get(fragment.source.stream)
     position = _seek(agent, fragment.source, needs)
     start = position if read is None else min(position, read)
     return library.run_partial(fragment, frontier, start, lease)
@@ -224,7 +227,8 @@ def _start_merge(
     lease: QueryLease,
     access: StateAccess | None,
 ) -> EngineQuery:
-    covered = _covered_insights(target)
+    stored = TargetAttributes.of(target)
+    covered = stored.insights or ()
     since = max(target.frontier, 0)
     resumption = resume(fragment.plan, since, covered)
     location, decisions = fragment.decisions, agent.at(fragment.decisions.site)
@@ -232,17 +236,15 @@ def _start_merge(
         # The stored results lack the sites that were not among the sources then. The results up to
         # the removal of a site that is a source again include the site. Gaps since the removal are
         # those of queries that began with the site, but have not taken over.
-        new = fragment.sites.difference(target.attributes.get("sites", ()))
+        new = fragment.sites.difference(stored.sites or ())
         presence = read_presence(agent, location) if new else Presence()
         for site in sorted(new):
             if opening := gap_of_new_site(presence, site, since, system_clock()):
                 rows = pa.Table.from_batches([row_of(each) for each in opening])
                 lease.append(location, partial(_append, decisions, location.stream, rows))
-    read = target.attributes.get("read", {})
+    read = stored.read or {}
     # The late panes of an earlier position also affect the insights that are new in the plan.
-    has_former_plan = target.attributes.get("outputs") == [
-        one.uid for one in fragment.plan.insights
-    ]
+    has_former_plan = stored.insights == tuple(one.uid for one in fragment.plan.insights)
     resumed = [source for source in fragment.sources if source.stream in read]
     # All at once, because each request delays the first result.
     with ThreadPoolExecutor(2 * len(fragment.sources) + 1) as pool:
@@ -323,10 +325,6 @@ def _merge_start(needed: int | None, read: int | None) -> int:
 
 def _for_new_query(access: StateAccess | None) -> StateAccess | None:
     return None if access is None else replace(access, query=uuid.uuid4().hex)
-
-
-def _covered_insights(target: StreamInfo) -> set[str]:
-    return set(target.attributes.get("outputs", ()))
 
 
 def _seek(agent: AgentClient, location: StreamLocation, time_ms: int) -> int:

@@ -1,8 +1,9 @@
 """The writer of a target's frontier and attributes, with counts of the written rows."""
 
-from typing import Any
+import msgspec
 
 from analytics.plan.fragments import Fragment, Merge, Partial, Whole
+from analytics.plan.target_attributes import TargetAttributes
 from analytics_worker.lifecycle.start import WriteLeases
 from analytics_worker.streaming_library import EngineQuery
 from mistbow.client.agent import AgentClient
@@ -26,7 +27,7 @@ class TargetWriter:
         self.leases = WriteLeases(self._agent)
 
     def advance(
-        self, fragment: Fragment, attributes: dict[str, Any], frontier: int | None = None
+        self, fragment: Fragment, attributes: TargetAttributes, frontier: int | None = None
     ) -> None:
         """Store attributes of the fragment's target, and the frontier (ms) unless ``frontier`` is
         None.
@@ -36,7 +37,7 @@ class TargetWriter:
             target.stream,
             self.leases.claim(fragment)[target.stream],
             frontier=frontier,
-            attributes=attributes,
+            attributes=attributes.stored(),
         )
         self._count(state.head, state.bytes)
 
@@ -49,10 +50,10 @@ class TargetWriter:
         self._last = head, size
 
 
-def read_positions(query: EngineQuery) -> dict[str, Any]:
-    """Return the attribute ``read`` of the target: stream -> position at which a query can resume.
+def read_positions(query: EngineQuery) -> TargetAttributes:
+    """Return the positions at which a new query can resume, as attributes of the target.
 
-    The result is empty for a whole fragment, and while a partial fragment has no such position.
+    They are empty for a whole fragment, and while a partial fragment has no such position.
     """
     fragment = query.fragment
     match fragment:
@@ -60,18 +61,19 @@ def read_positions(query: EngineQuery) -> dict[str, Any]:
             # A query that resumes here still reads all points of the panes that close after the
             # frontier.
             read = query.read_to(query.frontier - fragment.lookback_ms)
-            return {} if read is None else {"read": {fragment.source.stream: read}}
+            return TargetAttributes(read=None if read is None else {fragment.source.stream: read})
         case Merge():
             read = query.read_to() or {}
             streams = {location.data_site: location.stream for location in fragment.sources}
-            return {"read": {streams[site]: position for site, position in read.items()}}
+            return TargetAttributes(read={streams[site]: each for site, each in read.items()})
         case _:
-            return {}
+            return TargetAttributes()
 
 
-def describe_insights(fragment: Whole | Merge) -> dict[str, Any]:
-    """Return the attributes of the target: which insights a fragment computes from which sites."""
-    return {
-        "outputs": [insight.uid for insight in fragment.plan.insights],
-        "sites": [location.data_site for location in fragment.sources],
-    }
+def with_insights(attributes: TargetAttributes, fragment: Whole | Merge) -> TargetAttributes:
+    """Return attributes with the insights that a fragment computes, and with their sites."""
+    return msgspec.structs.replace(
+        attributes,
+        insights=tuple(insight.uid for insight in fragment.plan.insights),
+        sites=tuple(location.data_site for location in fragment.sources),
+    )

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from cachetools import LRUCache
 
 from analytics.plan.fragments import StreamLocation
 from analytics_worker.merge import site_gaps
@@ -32,6 +33,9 @@ _RETAINED_GAPS = 21
 
 _MAX_GAPS = 1000
 """The number of gaps above which a process discards old gaps."""
+
+_MAX_PRESENCES = 256
+"""The number of merges whose presence of sites a process caches; more are read again."""
 
 
 class Left(msgspec.Struct, frozen=True, tag="left", omit_defaults=True):
@@ -240,7 +244,8 @@ class _CachedPresence:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-_presences: dict[tuple[str, StreamLocation], _CachedPresence] = {}
+_presences: LRUCache[tuple[str, StreamLocation], _CachedPresence] = LRUCache(_MAX_PRESENCES)
+_presences_lock = threading.Lock()
 
 
 def read_presence(
@@ -248,10 +253,11 @@ def read_presence(
 ) -> Presence:
     """Return the presence of sites after all decisions in a stream.
 
-    A process reads each decision once, since it caches the presence. ``checkpoint``: where a
-    process begins; None: at the stored checkpoint.
+    A process reads each decision once, since it caches the presence of the merges that were read
+    last. ``checkpoint``: where a process begins; None: at the stored checkpoint.
     """
-    cached = _presences.setdefault((agent.url, decisions), _CachedPresence())
+    with _presences_lock:
+        cached = _presences.setdefault((agent.url, decisions), _CachedPresence())
     site = agent.at(decisions.site)
     with cached.lock:
         if cached.next is None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from analytics.plan.fragments import StreamLocation
+from analytics.plan.target_attributes import TargetAttributes
 from analytics_worker.agent_clients import agent_client
 from analytics_worker.merge.decisions import Presence, SiteDecision, read_presence, row_of
 from analytics_worker.merge.merge_frontier import MergeFrontier, SiteProgress
@@ -199,7 +200,7 @@ class SiteWatcher:
             return False
         # Two queries of a group may read different streams: only one of them decides.
         target = agent_client(self._options.url, location.site).info(location.stream)
-        return target.attributes.get("decides") == self._options.fingerprint
+        return TargetAttributes.of(target).deciding == self._options.fingerprint
 
     def _read_decisions(self) -> bool:
         """Read the decisions, and return whether their site answers.

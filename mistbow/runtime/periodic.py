@@ -23,6 +23,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
+from mistbow.clock import Clock, system_clock
 from mistbow.errors import MistbowError
 from mistbow.runtime.tasks import BackgroundTasks, cancel_and_wait, log_early_end
 from mistbow.telemetry import get_logger
@@ -69,11 +70,16 @@ class Schedule:
 
 @dataclass
 class _Streak:
-    """A streak of errors, which are the errors since the last success; counted for the back-off."""
+    """A streak of errors, which are the errors since the last success; counted for the back-off.
+
+    ``since``: the time (ms) of the first error.
+    """
 
     schedule: Schedule
+    clock: Clock = system_clock
     failures: int = 0
     error: Exception | None = None
+    since: int | None = None
     logged: set[type[Exception]] = field(default_factory=set)
 
     def end(self) -> None:
@@ -81,7 +87,7 @@ class _Streak:
         if self.error is not None:
             event = f"{self.schedule.name}_recovered"
             log.info(event, failures=self.failures, **self.schedule.fields)
-        self.error, self.failures = None, 0
+        self.error, self.since, self.failures = None, None, 0
         self.logged.clear()
 
     def add(self, error: Exception) -> float:
@@ -98,6 +104,8 @@ class _Streak:
         # The exponent is bounded: a float has no power of 2 above 1,023.
         doubled = first * 2.0 ** min(self.failures, 100)
         self.error = error
+        if self.since is None:
+            self.since = self.clock()
         self.failures += 1
         return min(doubled, max(first, schedule.max_retry_s))
 
@@ -140,10 +148,11 @@ class PeriodicTask:
         schedule: Schedule,
         *,
         wait: Callable[[asyncio.Event, float], Awaitable[None]] = _wait,
+        clock: Clock = system_clock,
     ) -> None:
         self._work = work
         self._schedule = schedule
-        self._streak = _Streak(schedule)
+        self._streak = _Streak(schedule, clock)
         self._wait = wait
         self._woken = asyncio.Event()
         self._never = asyncio.Event()
@@ -153,6 +162,11 @@ class PeriodicTask:
     def error(self) -> Exception | None:
         """The last error of the current streak; None: no error occurred since the last success."""
         return self._streak.error
+
+    @property
+    def failing_since(self) -> int | None:
+        """The time (ms) of the first error of the current streak; None: as for ``error``."""
+        return self._streak.since
 
     def start(self) -> None:
         """Start a task that calls ``work`` periodically, and that ``close`` cancels."""

@@ -58,9 +58,11 @@ class MemoryJournal:
 
     def __init__(self, *stored: tuple[str, Any]) -> None:
         self._unread = list(stored)
+        self.is_current = False
 
     async def unread(self) -> list[tuple[str, Any]]:
         """Return the stored events once."""
+        self.is_current = True
         unread, self._unread = self._unread, []
         return unread
 

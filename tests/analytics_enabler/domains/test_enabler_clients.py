@@ -8,7 +8,7 @@ import httpx
 import pytest
 from starlette.requests import ClientDisconnect
 
-from analytics_enabler import main
+from analytics_enabler import main, parts
 from analytics_enabler.domains.directory import DomainDirectory, KnownEnabler
 from analytics_enabler.domains.enabler_clients import EnablerClients
 from analytics_enabler.domains.proxy import DomainProxy
@@ -174,7 +174,7 @@ async def test_clients_of_the_proxy_are_closed_with_the_enabler(
             super().__init__(directory, trust)
             proxies.append(self)
 
-    monkeypatch.setattr(main, "DomainProxy", RecordedProxy)
+    monkeypatch.setattr(parts, "DomainProxy", RecordedProxy)
     app = main.create_app(EnablerSettings(home=tmp_path, agent_url=CLOSED))
     [proxy] = proxies
     async with app.router.lifespan_context(app):

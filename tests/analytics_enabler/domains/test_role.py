@@ -10,6 +10,7 @@ from analytics_enabler.domains.role import (
     START_S,
     TURN_S,
     DomainRole,
+    RoleCell,
     RoleState,
 )
 from analytics_enabler.fabric_view import FabricView
@@ -54,7 +55,8 @@ class Place:
         selector = Selector()
         view = FabricView(agent, system_clock, lambda: selector)
         directory = DomainDirectory("all", lambda: selector, view)
-        self.role = DomainRole(directory, view, copy, lambda: self.now)
+        self.role = RoleCell()
+        self.decider = DomainRole(self.role, directory, view, copy, lambda: self.now)
 
     async def fabric(self) -> Fabric:
         """Answer as the agent of the site does."""
@@ -79,7 +81,7 @@ class Place:
         """Update the role twice a second for some seconds; return the role."""
         for _ in range(round(seconds / _STEP_S)):
             self.now += _STEP_S
-            await self.role.update(rival_lease)
+            await self.decider.update(rival_lease)
         return self.role.state
 
 

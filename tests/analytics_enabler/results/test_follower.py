@@ -3,21 +3,29 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from structlog.testing import capture_logs
 
 from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.groups import Group
+from analytics_enabler.results import follower
 from analytics_enabler.results.cursor import Cursor, Since, Start, decode_cursor
 from analytics_enabler.results.follower import ResultFollower
 from analytics_enabler.results.selection import select
-from analytics_enabler.results.streams import ResultStreams
+from analytics_enabler.results.streams import ResultStreams, SiteUnreachableError
 from mistbow.auth.callers import FOG
 from mistbow.client.agent import AsyncAgentClient
-from mistbow.errors import InvalidRequestError
+from mistbow.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    UnavailableError,
+)
 from mistbow.streams.schemas import RESULT_ROWS
-from mistbow.streams.wire import Position
+from mistbow.streams.wire import Chunk, Position
 from tests.analytics_enabler.support import deployment
 
 LIMIT_S = 20
@@ -35,10 +43,10 @@ async def first(agent: AsyncAgentClient, followed: Deployment, start: Start) -> 
 
     The result follower starts at ``start``.
     """
-    follower = ResultFollower(
+    reader = ResultFollower(
         ResultStreams(agent, lambda: "b"), lambda: followed, None, {"all.fair": start}, FOG
     )
-    async with asyncio.timeout(LIMIT_S), aclosing(follower.results()) as results:
+    async with asyncio.timeout(LIMIT_S), aclosing(reader.results()) as results:
         async for text, row in results:
             return text, row["value"]
     raise AssertionError("it ended")
@@ -48,18 +56,15 @@ async def write(
     agent: AsyncAgentClient, followed: Deployment, *ticks: int, revision: int = 0, lag: int = 0
 ) -> None:
     """Append one result for each tick (ms), with the tick as its value, computed ``lag`` later."""
-    (generation,) = followed.live
     await agent.create_stream("results/all.fair", RESULT_ROWS)
     for tick in ticks:
-        row = {
-            "insight": generation.uid,
-            "key": "{}",
-            "ts": tick,
-            "value": tick,
-            "revision": revision,
-        }
-        rows = pa.RecordBatch.from_pylist([{**row, "computed_at": tick + lag}], schema=RESULT_ROWS)
-        await agent.append("results/all.fair", rows)
+        await agent.append("results/all.fair", result_at(followed, tick, revision, lag))
+
+
+def result_at(followed: Deployment, tick: int, revision: int = 0, lag: int = 0) -> pa.RecordBatch:
+    (generation,) = followed.live
+    row = {"insight": generation.uid, "key": "{}", "ts": tick, "value": tick, "revision": revision}
+    return pa.RecordBatch.from_pylist([{**row, "computed_at": tick + lag}], schema=RESULT_ROWS)
 
 
 async def test_follower_restarts_at_beginning_of_lost_stream(
@@ -68,6 +73,54 @@ async def test_follower_restarts_at_beginning_of_lost_stream(
     followed = deployment("a = COMPUTE AVG(x) EVERY 1 s")
     await write(agent, followed, 1000)
     assert await first(agent, followed, Position(1000, 0)) == ("b/all.fair=1@0", 1000)
+
+
+class FailingAgent:
+    """An agent whose streams fail with each of the errors once, and then have one chunk of rows."""
+
+    def __init__(self, errors: list[Exception], rows: pa.RecordBatch) -> None:
+        self._errors = errors
+        self._rows = rows
+        self.starts: list[int] = []
+
+    async def follow(self, _: str, start: int, **__: Any) -> AsyncIterator[Chunk]:
+        self.starts.append(start)
+        if self._errors:
+            raise self._errors.pop(0)
+        yield Chunk(self._rows, Position(start + 1, 0))
+        await asyncio.Event().wait()
+
+
+async def test_follower_reads_again_after_errors_and_logs_one_of_each_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(follower, "RETRY_S", 0.001)
+    followed = deployment("a = COMPUTE AVG(x) EVERY 1 s")
+    errors = [
+        NotFoundError("no rows yet"),
+        UnavailableError("away"),
+        UnavailableError("away"),
+        SiteUnreachableError("edge"),
+        ConflictError("lost store"),
+    ]
+    agent = FailingAgent([*errors], result_at(followed, 1000))
+    with capture_logs() as logs:
+        found = await first(cast("AsyncAgentClient", agent), followed, Position(7, 0))
+    assert found == ("b/all.fair=1@0", 1000)
+    assert agent.starts == [7] * len(errors) + [0]
+    assert [(each["event"], each.get("error"), each["group"]) for each in logs] == [
+        ("result_stream_failed", "away", "all.fair"),
+        ("result_stream_failed", "edge", "all.fair"),
+        ("result_stream_failed", "lost store", "all.fair"),
+        ("result_stream_recovered", None, "all.fair"),
+    ]
+
+
+async def test_follower_raises_an_error_that_no_retry_resolves() -> None:
+    followed = deployment("a = COMPUTE AVG(x) EVERY 1 s")
+    agent = FailingAgent([InvalidRequestError("wrong")], result_at(followed, 1000))
+    with pytest.raises(InvalidRequestError, match="wrong"):
+        await first(cast("AsyncAgentClient", agent), followed, Position(7, 0))
 
 
 async def test_follower_of_unknown_head_starts_at_time(
@@ -90,10 +143,10 @@ async def test_follower_at_another_site_skips_recomputed_results_but_no_correcti
     # The client connects again after each result, while the results are computed again.
     for expected in (400_001, 700_001, 400_000):
         starts = decode_cursor(cursor).starts_at("b", groups)
-        follower = ResultFollower(
+        reader = ResultFollower(
             ResultStreams(agent, lambda: "b"), lambda: followed, None, starts, FOG
         )
-        async with asyncio.timeout(LIMIT_S), aclosing(follower.results()) as results:
+        async with asyncio.timeout(LIMIT_S), aclosing(reader.results()) as results:
             reading = asyncio.create_task(anext(results))
             if not found:
                 await write(agent, followed, 1000, 400_000, 400_001)

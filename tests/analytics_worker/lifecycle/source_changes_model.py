@@ -17,10 +17,11 @@ import pyarrow as pa
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from analytics.plan.fragments import Merge
+from analytics.plan.target_attributes import TargetAttributes
 from analytics_worker.lifecycle.runner_state import RunnerProgress
 from analytics_worker.lifecycle.source_changes import SourceChanges
 from analytics_worker.lifecycle.start import gap_of_new_site
-from analytics_worker.lifecycle.target_writer import TargetWriter, describe_insights
+from analytics_worker.lifecycle.target_writer import TargetWriter, with_insights
 from analytics_worker.merge import decisions
 from analytics_worker.merge.decisions import (
     CHECKPOINT,
@@ -205,7 +206,7 @@ class SourceChangesModel(RuleBasedStateMachine):
         self.fragment = self.active.fragment
         self.changes = self.new_changes()
         self.corrector = ModelCorrector(self.streams, self.active.sources, 0)
-        self.streams.target |= describe_insights(self.fragment) | {"decided": 0}
+        self.streams.target |= with_insights(TargetAttributes(decided=0), self.fragment).stored()
 
     def teardown(self) -> None:
         """Let all sites join, and correct everything: no source may be missing then."""
@@ -402,7 +403,8 @@ class SourceChangesModel(RuleBasedStateMachine):
         if not candidate.is_elsewhere:
             position = min(position, self.corrector.next)
         self.corrector = ModelCorrector(self.streams, candidate.sources, position)
-        self.streams.target |= describe_insights(candidate.fragment) | {"decided": position}
+        stored = with_insights(TargetAttributes(decided=position), candidate.fragment)
+        self.streams.target |= stored.stored()
         self.active, self.candidate, self.fragment = candidate, None, candidate.fragment
 
     @precondition(lambda self: self.active is not None)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
+from cachetools import LRUCache
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -190,6 +191,21 @@ def test_new_process_reads_only_the_decisions_since_a_checkpoint(
     client = RecordingClient(agent.url)
     assert read_presence(client, location, None if is_stored else checkpoint) == expected
     assert client.starts == (head,)
+    client.close()
+
+
+def test_process_reads_the_presence_of_a_merge_again_after_others(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "_presences", LRUCache(1))
+    client = RecordingClient(agent.url)
+    locations = [StreamLocation("", f"decisions/one-of-many-{number}") for number in range(2)]
+    for location in locations:
+        agent.create_stream(location.stream, EVENTS)
+        agent.append(location.stream, row_of(SiteDecision(10, location.stream, Left())))
+    for location in (*locations, locations[1], locations[0]):
+        assert read_presence(client, location).missing(20) == (location.stream,)
+    assert client.starts == (0, 0, 1, 0)
     client.close()
 
 

@@ -109,6 +109,25 @@ def test_failures_are_logged_once_for_each_class_of_error_and_at_their_end(form:
     assert logs[3]["error"] == "TimeoutError"
 
 
+async def test_task_fails_since_the_first_error_of_its_streak() -> None:
+    outcomes: list[Outcome] = [None, AWAY, AWAY, None, AWAY]
+    times = iter(range(100, 110))
+    since: list[int | None] = []
+
+    async def wait(_: asyncio.Event, __: float) -> None:
+        since.append(task.failing_since)
+
+    async def work() -> None:
+        outcome = outcomes.pop(0) if outcomes else asyncio.CancelledError()
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+    task = PeriodicTask(work, Schedule("probe", interval_s=1), wait=wait, clock=lambda: next(times))
+    with contextlib.suppress(asyncio.CancelledError):
+        await task.run()
+    assert since == [None, None, 100, 100, None, 101]
+
+
 def test_a_long_streak_does_not_overflow() -> None:
     schedule = Schedule("probe", interval_s=1, max_retry_s=30)
     assert waits_of("task", schedule, [AWAY] * 2000)[-1] == 30
