@@ -390,7 +390,7 @@ class Agent:
         """Compact streams, evict expired rows, and remove the rows of deleted streams."""
         parts = self._require_parts()
         self.backups.end_unused()
-        await self.config.undo_uncertain()
+        await self.config.settle()
         await parts.maintenance.run()
         await parts.streams.finish_deleting()
 
