@@ -23,6 +23,9 @@ from tests.support.ignite import empty, frozen
 
 _SCHEMA = {"schema": {"type": "object"}}
 _RECORD = {"val": {"a": 1}, "timestamp": 1}
+_POINTS = {
+    "monitoring": [{"metricID": "m", "entityID": "e", "val": 1, "timestamp": 1_700_000_000_000}]
+}
 
 Json = dict[str, Any]
 View = Callable[[httpx.Client], object]
@@ -40,7 +43,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer to a change, and what readers found before and after a restart of the agent."""
+    """The answer to a change, and what readers found before and after a restart of the agent.
+
+    The points of ``/put`` are sent again before the restart, and ``found`` is what is found then.
+    """
 
     answer: httpx.Response
     found: object
@@ -50,6 +56,11 @@ class Outcome:
 def records(path: str, key: str) -> View:
     bodies: list[Json] = [{"key": [key]}, {"key": [key], "from": 0}]
     return lambda agent: [agent.post(path, json=body).json() for body in bodies]
+
+
+def values(agent: httpx.Client) -> list[Json]:
+    [node] = agent.post("/get", json={"metricID": "m", "from": 0}).json()["monitoring"]
+    return [value for series in node["data"] for value in series["values"]]
 
 
 def info(stream: str, *fields: str) -> View:
@@ -72,6 +83,7 @@ CHANGES = [
         info("patched", "attributes", "frontier"),
     ),
     Change("POST", "/streams/claimed/claim", None, info("claimed", "epoch", "head")),
+    Change("POST", "/put", _POINTS, values),
 ]
 
 
@@ -100,6 +112,7 @@ def outcomes(
         region="r1",
         ignite_port=ignite_server.port,
         collect_routes=False,
+        when_away="refuse",
     )
     agents: list[Agent] = []
 
@@ -122,6 +135,7 @@ def outcomes(
                 lambda: not any(stream.log.is_uncertain for stream in streams.all()),
                 what="all outcomes are known",
             )
+            agent.post("/put", json=_POINTS).raise_for_status()
             found = [change.view(agent) for change in CHANGES]
     with running_agent(settings) as url, httpx.Client(base_url=url, timeout=60) as agent:
         again = [change.view(agent) for change in CHANGES]
@@ -139,3 +153,11 @@ def test_readers_find_the_same_before_and_after_a_restart(
     assert outcome.answer.status_code == 503
     assert "the outcome of the request is unknown" in outcome.answer.text
     assert outcome.found == outcome.found_after_restart
+
+
+def test_points_that_are_sent_again_after_an_unknown_outcome_are_stored_once(
+    outcomes: dict[str, Outcome],
+) -> None:
+    outcome = outcomes["/put"]
+    assert "Repeat the request with the same body" in outcome.answer.text
+    assert outcome.found == [{"timestamp": 1_700_000_000_000, "val": 1.0}]
