@@ -193,6 +193,12 @@ class StoreAndForward:
         """Whether bodies wait in the spool, or may wait, since the spool was not opened yet."""
         return not self._spool.is_open or self._spool.bodies > 0
 
+    def unstored(self) -> list[str]:
+        """Return why reads miss acknowledged points; empty: no points wait in the spool."""
+        if not self._spool.bodies:
+            return []
+        return ["points wait in the spool, and can be read once Ignite has stored them"]
+
     def check_drained(self, operation: str) -> None:
         """Raise ``UnavailableError`` if points wait or may wait in the spool.
 

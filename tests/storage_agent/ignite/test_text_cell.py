@@ -89,6 +89,11 @@ def test_settled_cell_equals_the_store_whatever_arrives_late(
             if not cell.is_uncertain:
                 store.arrive()
                 assert cell.text == store.text
+        fates.clear()
+        await cell.settle()
+        store.arrive()
+        assert not cell.is_uncertain
+        assert cell.text == store.text
 
     asyncio.run(run())
 
