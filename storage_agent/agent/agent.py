@@ -100,6 +100,7 @@ class Agent:
             settings.home / "ignite",
         )
         self.guard = LossGuard(settings.home, self._ignite, self.membership, clock)
+        self._points = StoreAndForward(settings, self._point_writer, self._is_stored)
         self._recovery = Recovery(
             settings,
             clock,
@@ -109,8 +110,8 @@ class Agent:
             self.guard,
             self.replication,
             self.records,
+            self._points.unstored,
         )
-        self._points = StoreAndForward(settings, self._point_writer, self._is_stored)
         self._fenced = False
         self._checkpointing = asyncio.Lock()
         self._parts: RecoveredParts | None = None
@@ -390,7 +391,7 @@ class Agent:
         """Compact streams, evict expired rows, and remove the rows of deleted streams."""
         parts = self._require_parts()
         self.backups.end_unused()
-        await self.config.undo_uncertain()
+        await self.config.settle()
         await parts.maintenance.run()
         await parts.streams.finish_deleting()
 

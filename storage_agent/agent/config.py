@@ -31,8 +31,6 @@ class ConfigCell:
         self._lock = asyncio.Lock()
         self._cell = TextCell(ignite, CONFIG_KEY)
         self._changed: dict[str, object] = {}
-        # The texts that writes without an answer may have found in Ignite.
-        self._uncertain_after: set[str | None] = set()
         self._settings: dict[str, object] = {
             "retention_ms": settings.retention_s and settings.retention_s * 1000,
             "streams": {},
@@ -52,17 +50,17 @@ class ConfigCell:
         A change whose outcome is unknown is undone before.
         """
         async with self._lock:
-            await self._undo_uncertain()
+            await self._settle()
             self._adopt(await self._cell.load())
 
-    async def undo_uncertain(self) -> None:
-        """Store the configuration in force again if the outcome of a change is unknown.
+    async def settle(self) -> None:
+        """Store the configuration in force again if Ignite has not answered a change.
 
         Otherwise a change that was answered with an error would take effect at the next start, and
         a shorter retention would delete rows.
         """
         async with self._lock:
-            await self._undo_uncertain()
+            await self._settle()
 
     async def change(self, change: ConfigChange) -> Config:
         """Store the fields of a change, and return the new configuration.
@@ -81,7 +79,7 @@ class ConfigCell:
                     hint=hint,
                 )
         async with self._lock:
-            await self._undo_uncertain()
+            await self._settle()
             try:
                 await self._ignite.retry(lambda: self._store(given), _STORE_S)
             except UnavailableError as error:
@@ -98,32 +96,13 @@ class ConfigCell:
         After an error, the method may be called again. The compare-and-set prevents an abandoned
         change that arrives late from undoing a later change.
         """
-        while True:
-            text = self._encoded(given)
-            if text == self._cell.text or await self._swap(text):
-                self._uncertain_after.clear()
-                self._adopt(text)
-                return
+        while not await self._cell.swap(text := self._encoded(given)):
             self._adopt(await self._cell.load())
+        self._adopt(text)
 
-    async def _swap(self, text: str) -> bool:
-        before = self._cell.text
-        try:
-            return await self._cell.swap(text)
-        except BaseException:
-            self._uncertain_after.add(before)
-            raise
-
-    async def _undo_uncertain(self) -> None:
-        """Store a text that none of the writes without an answer expects, so that none of them
-        takes effect later.
-        """
-        text = self._encoded({})
-        while self._uncertain_after:
-            while text in self._uncertain_after:
-                text += " "
-            if await self._cell.load() == text or await self._swap(text):
-                self._uncertain_after.clear()
+    async def _settle(self) -> None:
+        if self._cell.is_uncertain:
+            self._adopt(await self._cell.settle(undo=self._encoded({})))
 
     def _encoded(self, given: dict[str, object]) -> str:
         return msgspec.json.encode({**self._changed, **given}, order="deterministic").decode()

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mistbow.clock import Clock
@@ -78,7 +79,7 @@ class SeriesOfSegments:
 class Recovery:
     """Recovers an agent's components; after an error, ``run`` may be called again.
 
-    ``expiry_ago``: the clock by which rows expire.
+    ``expiry_ago``: the clock by which rows expire. ``unstored``: see ``History``.
     """
 
     settings: AgentSettings
@@ -89,6 +90,7 @@ class Recovery:
     guard: LossGuard
     replication: Replication
     records: RecordStore
+    unstored: Callable[[], list[str]]
 
     async def run(self) -> RecoveredParts:
         """Read the data in Ignite, claim ``raw``, and return the agent's components.
@@ -134,7 +136,9 @@ class Recovery:
             series = catalogue.select().rows()
             await self.membership.open(streams, series, catalogue.contains)
             replaces = self.settings.duplicates == "replace"
-            history = History(raw.log, self.replication.offloaded, replaces=replaces)
+            history = History(
+                raw.log, self.replication.offloaded, replaces=replaces, unstored=self.unstored
+            )
             self.replication.open(streams, catalogue, limit)
             return RecoveredParts(
                 streams=streams,

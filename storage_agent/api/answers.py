@@ -110,7 +110,7 @@ def _rows(schema: Schema, example: Any, line: str) -> AnswerDescription:
 
 
 _COLUMN = _fields("SqlColumn", {"name": _TEXT, "type": _TEXT})
-_SQL = _fields("SqlAnswer", {"columns": _list(_COLUMN), "rows": _list(_list({}))})
+_SQL = _fields("SqlAnswer", {"columns": _list(_COLUMN), "rows": _list(_list({}))}, **_MISSING)
 _DELETED = _fields(
     "DeletionAnswer",
     {

@@ -61,8 +61,11 @@ def sql_routes(agent: Agent) -> APIRouter:
         """
         body = decode_body(_BODY, await request.body())
         media_type = _MEDIA_TYPES.get(body.format) or negotiate(accept_of(request), ROW_TYPES)
-        tables = SqlTables(agent.streams, agent.catalogue, agent.history)
-        data = await agent.sql.run(body.query, body.parameters, _FORMATS[media_type], tables.find)
+        history = agent.history
+        tables = SqlTables(agent.streams, agent.catalogue, history)
+        data = await agent.sql.run(
+            body.query, body.parameters, _FORMATS[media_type], tables.find, history.unstored()
+        )
         return Response(data, media_type=media_type)
 
     return routes

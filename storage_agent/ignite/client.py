@@ -47,6 +47,7 @@ from mistbow.telemetry import get_logger
 from storage_agent import metrics
 from storage_agent.ignite import values
 from storage_agent.ignite.cache_descriptions import sync_descriptions
+from storage_agent.ignite.errors import NotSentError, UnansweredError
 from storage_agent.ignite.folder_id import NODE_FOLDERS, folder_id_file, read_folder_id
 from storage_agent.ignite.tls import client_tls
 from storage_agent.work_threads import upkeep_beside
@@ -134,11 +135,12 @@ class _Connection:
 class IgniteClient:
     """Reads and writes values by key in Ignite's caches; each call may raise ``UnavailableError``.
 
-    After an ``UnavailableError`` the outcome of a write is unknown: the write may have happened, or
-    may happen later. Keys are text. Values are bytes; only values that ``replace`` changes are
-    text. ``addresses``: the client connects to the first address that accepts a connection. ``ca``:
-    the file with the CA certificates for TLS; None: TLS is off. ``folder``: Ignite's directory, if
-    Ignite runs on this machine. The client then rejects an Ignite with another directory.
+    After an ``UnavailableError`` the outcome of a write is unknown, except after ``NotSentError``:
+    the write may have happened, or may happen later. Keys are text. Values are bytes; only values
+    that ``replace`` changes are text. ``addresses``: the client connects to the first address that
+    accepts a connection. ``ca``: the file with the CA certificates for TLS; None: TLS is off.
+    ``folder``: Ignite's directory, if Ignite runs on this machine. The client then rejects an
+    Ignite with another directory.
     """
 
     def __init__(
@@ -226,16 +228,20 @@ class IgniteClient:
     async def retry(self, operation: Callable[[], Awaitable[T]], seconds: float) -> T:
         """Repeat an idempotent operation until the operation succeeds, and return its result.
 
-        Raises the last ``UnavailableError`` if the operation has not succeeded within ``seconds``.
+        If the operation has not succeeded within ``seconds``, raises the last ``UnavailableError``
+        after which the outcome is unknown, or ``NotSentError`` if no attempt was sent.
         """
         deadline = time.monotonic() + seconds
+        error: UnavailableError | None = None
         while True:
             try:
                 return await operation()
-            except UnavailableError:
-                left = deadline - time.monotonic()
-                if left <= 0 or not await self.wait_connected(left):
-                    raise
+            except UnavailableError as latest:
+                if error is None or not isinstance(latest, NotSentError):
+                    error = latest
+            left = deadline - time.monotonic()
+            if left <= 0 or not await self.wait_connected(left):
+                raise error
 
     async def get(self, cache: str, key: str) -> Any:
         """Return the value of ``key``; None: ``key`` has no value."""
@@ -251,27 +257,29 @@ class IgniteClient:
     async def put(self, cache: str, key: str, value: bytes) -> None:
         """Store a value; raises ``TooLargeError`` for a value that Ignite cannot store."""
         _check_size(key, value)
-        await self._call(lambda caches: values.put(caches[cache], key, value))
+        await self._write(lambda caches: values.put(caches[cache], key, value))
 
     async def put_all(self, cache: str, entries: Mapping[str, bytes]) -> None:
         """Store several values, not atomically: after an error, some values may be stored."""
-        await self._call(lambda caches: values.put_all(caches[cache], entries))
+        await self._write(lambda caches: values.put_all(caches[cache], entries))
 
     async def put_if_absent(self, cache: str, key: str, value: bytes | str) -> bool:
         """Store ``value`` if ``key`` has no value; return whether ``value`` was stored."""
         _check_size(key, value)
-        return await self._call(lambda caches: values.put_if_absent(caches[cache], key, value))
+        return await self._write(lambda caches: values.put_if_absent(caches[cache], key, value))
 
     async def replace(self, cache: str, key: str, old: str, new: str) -> bool:
         """Store ``new`` if the present value is ``old``; return whether ``new`` was stored."""
         _check_size(key, new)
-        return bool(await self._call(lambda caches: caches[cache].replace_if_equals(key, old, new)))
+        return bool(
+            await self._write(lambda caches: caches[cache].replace_if_equals(key, old, new))
+        )
 
     async def remove_all(self, cache: str, keys: Iterable[str]) -> None:
         """Remove the values of ``keys``; keys without a value are ignored."""
         requested = list(keys)
         if requested:
-            await self._call(lambda caches: caches[cache].remove_keys(requested))
+            await self._write(lambda caches: caches[cache].remove_keys(requested))
 
     async def keys(self, cache: str, prefix: str) -> list[str]:
         """Return all keys with a prefix; slow, because Ignite sends all values of the cache."""
@@ -301,6 +309,19 @@ class IgniteClient:
 
         return await self._call(collect, seconds=_SCAN_S)
 
+    async def _write(self, operation: Callable[[Mapping[str, Any]], Awaitable[T]]) -> T:
+        """Send a write; without an answer, the error says that the outcome is unknown."""
+        try:
+            return await self._call(operation)
+        except NotSentError:
+            raise
+        except UnavailableError as error:
+            raise UnansweredError(
+                "Ignite has not answered in time; the outcome of the request is unknown",
+                hint="The change may be made nevertheless. Read it once Ignite answers again, "
+                "before you repeat the request.",
+            ) from error
+
     async def _call(
         self, operation: Callable[[Mapping[str, Any]], Awaitable[T]], seconds: float = _CALL_S
     ) -> T:
@@ -316,9 +337,9 @@ class IgniteClient:
             ) from error
 
     def _require_connection(self) -> _Connection:
-        """Return the connection; raises ``UnavailableError`` without a connection."""
+        """Return the connection; raises ``NotSentError`` without a connection."""
         if self._connection is None:
-            raise UnavailableError("Ignite is unavailable", hint="Try again in a moment.")
+            raise NotSentError("Ignite is unavailable", hint="Try again in a moment.")
         return self._connection
 
     def _discard(self, connection: _Connection) -> None:

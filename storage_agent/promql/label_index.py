@@ -70,6 +70,7 @@ class LabelIndex:
                 "the times of its latest points are missing"
             )
             return await self._labels_of_site(unreachable.site)
+        missing += self._sources.history.unstored()
         await self._points.update(await self._sources.streams.get(RAW))
         found: list[Labels] = []
         existing = {stream.name for stream in self._sources.streams.all()}

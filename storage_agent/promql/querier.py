@@ -107,6 +107,7 @@ class Querier:
                 unreachable, selector, start, end, max_samples, missing
             )
         else:
+            missing += self._sources.history.unstored()
             series = await self._select_series(selector, start)
             points = await self._sources.history.read(
                 series, start, end, columns=_POINTS, max_points=max_samples, missing=missing

@@ -1,6 +1,7 @@
 """Records of one kind, stored in a stream, with the latest record of each key in memory."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice, pairwise
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from mistbow.auth.callers import current_caller
 from mistbow.client.record_model import RecordValue
-from mistbow.errors import InvalidRequestError, TooLargeError
+from mistbow.errors import InvalidRequestError, TooLargeError, UnavailableError
 from mistbow.runtime.slices import LONG, STORED, Slices
 from mistbow.streams.schemas import RECORDS as SCHEMA
 from storage_agent import metrics
@@ -67,6 +68,8 @@ class RecordKind:
         self._rechecking = asyncio.Lock()
         # Keys whose latest record may have been deleted or expired.
         self._unresolved: set[str] = set()
+        # Keys of deletions that Ignite has not answered.
+        self._unanswered: set[str] = set()
         # Keys of records that are or were applied during the present pass of a recheck.
         self._touched: set[str] = set()
         # The segment that is being applied: the stream's log does not contain it yet.
@@ -110,15 +113,33 @@ class RecordKind:
         """
         if self._stream is not None:
             self._unresolved.update(keys)
-            await self._stream.writer.delete(("key",), [(key,) for key in keys], first, last)
+            try:
+                await self._stream.writer.delete(("key",), [(key,) for key in keys], first, last)
+            except BaseException:
+                self._unanswered.update(keys)
+                raise
             self._unresolved.update(keys)
             await self._recheck()
+
+    async def settle_deletions(self) -> None:
+        """Correct the records of deletions that Ignite did not answer, once their outcome is known.
+
+        While Ignite is unavailable, the records in memory remain as they are.
+        """
+        keys = self._unanswered.copy()
+        if not keys or self._stream is None or self._stream.log.is_uncertain:
+            return
+        self._unresolved |= keys
+        with contextlib.suppress(UnavailableError):
+            await self._recheck()
+            self._unanswered -= keys
 
     async def expire(self) -> None:
         """For each key whose record in memory has expired, read the latest record from the stream.
 
         This method must be called periodically.
         """
+        await self.settle_deletions()
         self._unresolved.update(await self.latest.hidden_keys())
         await self._recheck()
 
@@ -134,6 +155,7 @@ class RecordKind:
         ``encode``: called in the thread that selects the records. ``keys``: empty for all keys.
         ``limit``: the maximum number of records; None if unlimited.
         """
+        await self.settle_deletions()
         if not keys:
             await self._latest.sort()
         count = len(keys) or min(len(self._latest), limit or len(self._latest))

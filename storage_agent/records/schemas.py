@@ -5,7 +5,7 @@ When records are put, the value of each record that names a schema is validated.
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -13,6 +13,7 @@ from typing import Any
 
 import jsonschema_rs
 import msgspec
+import pyarrow as pa
 
 from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError
@@ -22,6 +23,9 @@ from storage_agent.http.decode import MAX_DEPTH, check_depth, decode_beside
 from storage_agent.records.bodies import RecordItem, SchemaBody
 from storage_agent.records.schema_cost import check_cost
 from storage_agent.streams import subscription
+from storage_agent.streams.consumer import SegmentConsumer
+from storage_agent.streams.index import IndexEntry
+from storage_agent.streams.segments import Segment
 from storage_agent.streams.streams import RECORD_PREFIX, Stream, Streams
 from storage_agent.streams.subscription import RowSelection, RowSelector
 
@@ -56,11 +60,15 @@ class _RegisteredSchema:
 
 
 class Schemas:
-    """The registered schemas of this site."""
+    """The registered schemas of this site.
 
-    def __init__(self, streams: Streams, clock: Clock) -> None:
+    ``on_change``: called with the name of each schema that is registered, replaced or removed.
+    """
+
+    def __init__(self, streams: Streams, clock: Clock, on_change: Callable[[str], None]) -> None:
         self._streams = streams
         self._clock = clock
+        self._on_change = on_change
         self._schemas: dict[str, _RegisteredSchema] = {}
         self._stream: Stream | None = None
         self._lock = asyncio.Lock()
@@ -69,10 +77,9 @@ class Schemas:
         """Read the registered schemas from the stream; call this once, before the other methods."""
         if STREAM not in [stream.name for stream in self._streams.all()]:
             return
-        stream = await self._streams.get(STREAM)
+        stream = await self._open()
         async for chunk in subscription.read(stream.log, RowSelector(stream, RowSelection()), 0):
-            for _, name, event in events_of(chunk.rows):
-                self._apply(name, event)
+            self._apply(chunk.rows)
 
     def all(self) -> list[SchemaDescription]:
         """Return all schemas, sorted by name."""
@@ -136,19 +143,27 @@ class Schemas:
         async with self._lock:
             if self._stream is None:
                 await self._streams.create(STREAM, EVENTS)
-                self._stream = await self._streams.get(STREAM)
-            await self._stream.writer.append(
-                event_rows(self._clock(), {name: event}), epoch=self._stream.log.epoch
-            )
-            self._apply(name, event)
+            stream = self._stream or await self._open()
+            rows = event_rows(self._clock(), {name: event})
+            await stream.writer.append(rows, epoch=stream.log.epoch)
 
-    def _apply(self, name: str, event: str) -> None:
-        if event == REMOVED:
-            self._schemas.pop(name, None)
-            return
-        body = msgspec.json.decode(event, type=SchemaBody)
-        description = SchemaDescription(name, body.schema, body.indexed)
-        self._schemas[name] = _RegisteredSchema(description, _validator(body))
+    async def _open(self) -> Stream:
+        self._stream = await self._streams.get(STREAM)
+        self._stream.log.attach(SegmentConsumer(self._follow))
+        return self._stream
+
+    async def _follow(self, segment: Segment, _: IndexEntry) -> None:
+        self._apply(segment.rows)
+
+    def _apply(self, rows: pa.RecordBatch) -> None:
+        for _, name, event in events_of(rows):
+            self._on_change(name)
+            if event == REMOVED:
+                self._schemas.pop(name, None)
+                continue
+            body = msgspec.json.decode(event, type=SchemaBody)
+            description = SchemaDescription(name, body.schema, body.indexed)
+            self._schemas[name] = _RegisteredSchema(description, _validator(body))
 
 
 def _check(

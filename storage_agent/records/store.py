@@ -59,7 +59,7 @@ class RecordStore:
     async def open(self, streams: Streams) -> None:
         """Read the stored records, and start the tasks that expire records and collect routes."""
         kinds = {name: RecordKind(name, streams) for name in _KINDS}
-        schemas = Schemas(streams, self._clock)
+        schemas = Schemas(streams, self._clock, kinds["application"].latest.drop_indexes)
         routing = RoutingTableStore(
             RecordKind("routing", streams), self._settings.node, self._membership, self._clock
         )
@@ -94,16 +94,11 @@ class RecordStore:
 
         ``Schemas.put`` describes the errors.
         """
-        ready = self._ready()
-        is_new = await ready.schemas.put(name, body)
-        ready.kinds["application"].latest.drop_indexes(name)
-        return is_new
+        return await self._ready().schemas.put(name, body)
 
     async def unregister(self, name: str) -> None:
         """Remove a schema; raises ``NotFoundError`` if there is no such schema."""
-        ready = self._ready()
-        await ready.schemas.delete(name)
-        ready.kinds["application"].latest.drop_indexes(name)
+        await self._ready().schemas.delete(name)
 
     async def put(
         self, kind_name: str, items: Sequence[RecordItem], key: RequestKey | None
@@ -162,6 +157,7 @@ class RecordStore:
         if body.nodes is None:
             ready = self._ready()
             query = RecordQuery.of(body, ready.schemas.get(body.schema).indexed)
+            await ready.kinds["application"].settle_deletions()
             latest = ready.kinds["application"].latest
             return await query.run(partial(_encode, "application"), latest)
         RecordQuery.of(body, ())  # reject an invalid query before it is sent on

@@ -26,7 +26,7 @@ class RepeatedColumnError(Exception):
 
 
 def encode_json(result: duckdb.DuckDBPyConnection, query: SqlQuery) -> bytes:
-    """Return a result as JSON: ``{"columns": [{name, type}], "rows": [[…]]}``.
+    """Return a result as JSON: ``{"columns": [{name, type}], "rows": [[…]], "missing"}``.
 
     Raises ``AnswerTooLargeError`` if the result exceeds a limit of the query.
     """
@@ -39,7 +39,8 @@ def encode_json(result: duckdb.DuckDBPyConnection, query: SqlQuery) -> bytes:
         values = [[plain(value) for value in row] for row in batch]
         out.write(b"," * bool(rows) + encode(values)[1:-1])
         rows += len(batch)
-    out.write(b"]}")
+    missing = b',"missing":' + encode(_missing(query)) if query.missing else b""
+    out.write(b"]" + missing + b"}")
     return out.getvalue()
 
 
@@ -66,24 +67,32 @@ def encode_lines(result: duckdb.DuckDBPyConnection, query: SqlQuery) -> bytes:
             named = zip(names, row, strict=True)
             item = {name: plain(value) for name, value in named if value is not None}
             out.write(encode(item) + b"\n")
-    out.write(encode({"end": {"rows": rows}}) + b"\n")
+    missing = {"missing": _missing(query)} if query.missing else {}
+    out.write(encode({"end": {"rows": rows, **missing}}) + b"\n")
     return out.getvalue()
 
 
 def encode_arrow(result: duckdb.DuckDBPyRelation, query: SqlQuery) -> bytes:
-    """Return a result as an Arrow IPC stream.
+    """Return a result as an Arrow IPC stream; missing nodes are in the metadata of the schema.
 
     Raises ``AnswerTooLargeError`` if the result exceeds a limit of the query.
     """
     out = _Bounded(query.max_bytes)
     rows = 0
     reader = result.to_arrow_reader(_BATCH_ROWS)
-    with reader, pa.ipc.new_stream(out, reader.schema) as writer:
+    schema = reader.schema
+    if query.missing:
+        schema = schema.with_metadata({"missing": encode(query.missing)})
+    with reader, pa.ipc.new_stream(out, schema) as writer:
         for batch in reader:
             rows += batch.num_rows
             _check_rows(rows, query)
             writer.write_batch(batch)
     return out.getvalue()
+
+
+def _missing(query: SqlQuery) -> list[dict[str, str]]:
+    return [{"node": node, "reason": reason} for node, reason in query.missing.items()]
 
 
 def _check_rows(rows: int, query: SqlQuery) -> None:

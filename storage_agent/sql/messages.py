@@ -15,7 +15,10 @@ Format = Literal["json", "arrow", "lines"]
 
 
 class SqlQuery(msgspec.Struct, frozen=True, tag=True):
-    """To the query process: the query, with limits on the time and the size of the answer."""
+    """To the query process: the query, with limits on the time and the size of the answer.
+
+    ``missing``: node whose data the answer lacks -> reason.
+    """
 
     text: str
     parameters: list[Any]
@@ -23,6 +26,7 @@ class SqlQuery(msgspec.Struct, frozen=True, tag=True):
     seconds: float
     max_rows: int
     max_bytes: int
+    missing: dict[str, str] = {}
 
 
 class TableDescription(msgspec.Struct, frozen=True, tag=True):

@@ -1,7 +1,7 @@
 """The service that runs SQL queries, with limits on concurrency, time, memory, rows and bytes."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -29,13 +29,18 @@ class SqlService:
         self._endings: set[asyncio.Task[None]] = set()
 
     async def run(
-        self, text: str, parameters: list[Any], answer_format: Format, find: FindTable
+        self,
+        text: str,
+        parameters: list[Any],
+        answer_format: Format,
+        find: FindTable,
+        unstored: Sequence[str] = (),
     ) -> bytes:
         """Return the answer to a query over the tables that ``find`` returns.
 
-        Raises ``InvalidRequestError`` for an invalid query and after the time limit,
-        ``TooLargeError`` if the query needs too much memory or has a too large answer, and
-        ``TooManyRequestsError`` if too many queries are running.
+        ``unstored``: see ``History``. Raises ``InvalidRequestError`` for an invalid query and after
+        the time limit, ``TooLargeError`` if the query needs too much memory or has a too large
+        answer, and ``TooManyRequestsError`` if too many queries are running.
         """
         settings = self._settings
         query = SqlQuery(
@@ -45,6 +50,7 @@ class SqlService:
             settings.sql_seconds,
             settings.sql_max_rows,
             _MAX_ANSWER_BYTES,
+            {settings.node: "; ".join(unstored)} if unstored else {},
         )
         async with self._turn(), self._process() as process:
             try:

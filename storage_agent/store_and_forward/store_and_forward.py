@@ -1,23 +1,26 @@
 """Stores points in the stream ``raw``; spools points on disk while Ignite is unavailable."""
 
 import asyncio
+import hashlib
 import itertools
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
+from cachetools import TTLCache
 
 from mistbow.client.agent_model import Point
 from mistbow.errors import InvalidRequestError, ReusedKeyError, TooLargeError, UnavailableError
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
 from storage_agent.http.points import PutBody
+from storage_agent.ignite.errors import NotSentError, UnansweredError
 from storage_agent.request_key import RequestKey
 from storage_agent.settings import AgentSettings
 from storage_agent.store_and_forward.spool import Spool
 from storage_agent.store_and_forward.spool_file import SpooledBody
-from storage_agent.streams.idempotency_keys import INTERNAL_PREFIX
+from storage_agent.streams.idempotency_keys import INTERNAL_PREFIX, MAX_AGE_S
 from storage_agent.streams.writer import Writer
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.points import PointEncoder
@@ -27,6 +30,7 @@ log = get_logger(__name__)
 _BODY = msgspec.json.Decoder(PutBody)
 _BATCH_BODIES = 50
 _BATCH_BYTES = 4 * 2**20
+_MAX_UNANSWERED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,8 @@ class StoreAndForward:
         self._spool = Spool(settings.home / "agent" / "spool.db", settings.spool_mb * 2**20)
         self._key_prefix = INTERNAL_PREFIX + secrets.token_hex(8)
         self._key_numbers = itertools.count()
+        # The digest of a body without a key that Ignite has not answered -> the key of the append.
+        self._unanswered = TTLCache[bytes, RequestKey](_MAX_UNANSWERED, MAX_AGE_S)
         # Its catalogue is empty: it only validates bodies while Ignite is unavailable.
         self._validator = PointEncoder(settings, Catalogue())
 
@@ -108,10 +114,10 @@ class StoreAndForward:
         if writer is not None:
             writer.writer.check_capacity()
         if not self._spools:
-            await _require(writer).put(body, key)
+            await self._put_once(_require(writer), body, key)
             return Acceptance(count)
         # The key prevents that a body with an unknown outcome is stored again from the spool.
-        key = key or RequestKey(f"{self._key_prefix}-{next(self._key_numbers)}")
+        key = key or self._new_key()
         if writer is not None and not self._spool.bodies:
             try:
                 await writer.put(body, key)
@@ -125,6 +131,26 @@ class StoreAndForward:
         await self._spool.append(key, msgspec.json.encode(body), count)
         metrics.SPOOLED_POINTS.inc(count)
         return Acceptance(count, spooled=True)
+
+    async def _put_once(self, writer: PointWriter, body: PutBody, key: RequestKey | None) -> None:
+        """Store a body; if Ignite has not answered the last such body, store the two as one."""
+        if key is not None:
+            await writer.put(body, key)
+            return
+        last = self._unanswered.pop(_digest(body), None) if self._unanswered else None
+        key = last or self._new_key()
+        try:
+            await writer.put(body, key)
+        except UnavailableError as error:
+            if last is not None or not isinstance(error, NotSentError):
+                self._unanswered[_digest(body)] = key
+            if not isinstance(error, UnansweredError):
+                raise
+            hint = "Repeat the request with the same body: the points are stored once."
+            raise UnansweredError(error.message, hint=hint) from error
+
+    def _new_key(self) -> RequestKey:
+        return RequestKey(f"{self._key_prefix}-{next(self._key_numbers)}")
 
     def accepts_attributes(self, point: Point) -> bool:
         """Return whether the attributes of a point do not exceed the allowed size."""
@@ -167,6 +193,12 @@ class StoreAndForward:
         """Whether bodies wait in the spool, or may wait, since the spool was not opened yet."""
         return not self._spool.is_open or self._spool.bodies > 0
 
+    def unstored(self) -> list[str]:
+        """Return why reads miss acknowledged points; empty: no points wait in the spool."""
+        if not self._spool.bodies:
+            return []
+        return ["points wait in the spool, and can be read once Ignite has stored them"]
+
     def check_drained(self, operation: str) -> None:
         """Raise ``UnavailableError`` if points wait or may wait in the spool.
 
@@ -183,7 +215,8 @@ class StoreAndForward:
         raise UnavailableError(f"{problem}; {operation} would miss them", hint=hint)
 
     async def forget_bodies(self) -> None:
-        """Forget the bodies without a client's key that the spool has stored before a deletion."""
+        """Forget the bodies without a client's key that may be stored, before a deletion."""
+        self._unanswered.clear()
         await self._spool.forget_bodies()
 
     async def close(self) -> None:
@@ -246,6 +279,10 @@ async def _put_spooled(writer: PointWriter, body: PutBody, key: RequestKey) -> N
         # The body was acknowledged before the keys in Ignite could be read.
         key = RequestKey(f"{INTERNAL_PREFIX}{key.digest}/{key.text}")
         await writer.put(body, key, is_acknowledged=True)
+
+
+def _digest(body: PutBody) -> bytes:
+    return hashlib.blake2b(msgspec.json.encode(body), digest_size=16).digest()
 
 
 def _require(writer: PointWriter | None) -> PointWriter:

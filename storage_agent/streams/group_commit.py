@@ -4,7 +4,7 @@ import itertools
 import secrets
 from asyncio import Future
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from storage_agent.streams.columns import Columns, as_batch, estimate_bytes
 from storage_agent.streams.idempotency_keys import IdempotencyKeys
 from storage_agent.streams.index import time_range
 from storage_agent.streams.segments import AppendResult, Segment, SegmentHeader, empty_batch
+from storage_agent.streams.state import State
 
 _COMMIT_ROWS = 20_000
 _COMMIT_BYTES = 4 * 2**20
@@ -47,6 +48,14 @@ class PendingAppend:
     done: Future[AppendResult]
     series: Sequence[dict[str, Any]] = field(default=())
     frontier: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A queued change other than an append, and the future for the stream's new state."""
+
+    run: Callable[[], Awaitable[State]]
+    done: Future[State]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +150,7 @@ def build_release(context: SegmentContext, due: Sequence[pa.RecordBatch]) -> Seg
 
 
 def build_claim(context: SegmentContext) -> Segment:
-    """Return the segment that begins an epoch: the segment takes one position, but has no rows."""
+    """Return a segment that takes one position, but has no rows: it may begin an epoch."""
     return Segment(_header(context, 1), empty_batch(context.schema), empty_batch(context.schema))
 
 

@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Self
 
@@ -238,6 +238,20 @@ def time_range(rows: pa.RecordBatch) -> tuple[int, int]:
     if not isinstance(ends["min"], int):
         return LATEST, EARLIEST
     return ends["min"], ends["max"]
+
+
+def split_by_size(entries: Iterable[IndexEntry], size: int) -> Iterator[list[IndexEntry]]:
+    """Yield the entries in parts of at least ``size`` bytes; the last part may be smaller."""
+    part: list[IndexEntry] = []
+    left = size
+    for entry in entries:
+        part.append(entry)
+        left -= entry.bytes
+        if left <= 0:
+            yield part
+            part, left = [], size
+    if part:
+        yield part
 
 
 def _count_late(segment: Segment, min_ts: int) -> int:

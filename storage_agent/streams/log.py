@@ -1,7 +1,7 @@
 """The log of a stream: an agent's view of the segments and runs that Ignite stores."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any
@@ -17,7 +17,7 @@ from storage_agent.streams.consumer import SegmentConsumer
 from storage_agent.streams.extents import Extent, Visibility, without_deleted
 from storage_agent.streams.future_points import FuturePoints
 from storage_agent.streams.idempotency_keys import MAX_AGE_S, IdempotencyKeys
-from storage_agent.streams.index import Index, IndexEntry
+from storage_agent.streams.index import Index, IndexEntry, split_by_size
 from storage_agent.streams.manifest import Fence, ManifestCell, Tombstone
 from storage_agent.streams.policy import Permanent, StreamPolicy
 from storage_agent.streams.runs import (
@@ -250,8 +250,8 @@ class StreamLog:
         Raises ``UnavailableError`` if a segment was merged or evicted.
         """
         found: list[Segment] = []
-        for batch in _batches(entries):
-            found += await self.store.get_all(self.key, [entry.first for entry in batch])
+        for part in split_by_size(entries, _MAX_READ_BYTES):
+            found += await self.store.get_all(self.key, [entry.first for entry in part])
         if len(found) != len(entries):
             raise self._changed()
         return found
@@ -369,6 +369,24 @@ class StreamLog:
         await self._follow(winner)
         return won
 
+    @property
+    def is_head_uncertain(self) -> bool:
+        """Whether an unanswered append at the head may be stored, or may be stored later.
+
+        The next segment at this position, with or without rows, ends this.
+        """
+        return self.store.is_unanswered(self.key, self.head)
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether an unanswered change of the stream may be stored, or may be stored later."""
+        return self.is_head_uncertain or self.state.is_uncertain or self.manifest.is_uncertain
+
+    async def settle(self) -> None:
+        """Adopt the stored state and tombstones; no unanswered change of these happens any more."""
+        self.move_frontier((await self.state.settle()).frontier)
+        self.keys.forget_bodies((await self.manifest.settle()).deleted_before)
+
     async def catch_up(self) -> None:
         """Add to the log the segments that Ignite stores from the head on."""
         while (segment := await self.store.get(self.key, self.head)) is not None:
@@ -444,8 +462,8 @@ class StreamLog:
         self.future_points.forget(firsts)
 
     async def reconcile(self) -> None:
-        """Read the manifest again after a change with an unknown outcome, and update the index."""
-        await self.manifest.load()
+        """Settle the manifest after a change with an unknown outcome, and update the index."""
+        await self.manifest.settle()
         self.follow_manifest()
 
     def follow_manifest(self) -> None:
@@ -475,16 +493,3 @@ class StreamLog:
             if run.created >= oldest:
                 _, keys = await self.store.segment_table(self.key, run.id)
                 self.keys.record(keys)
-
-
-def _batches(entries: Iterable[IndexEntry]) -> Iterator[list[IndexEntry]]:
-    batch: list[IndexEntry] = []
-    size = 0
-    for entry in entries:
-        batch.append(entry)
-        size += entry.bytes
-        if size >= _MAX_READ_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

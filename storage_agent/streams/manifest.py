@@ -1,7 +1,7 @@
 """The manifest of a stream: the list of its runs, its tombstones, and its garbage."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -50,6 +50,14 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True, rename={"local": "for
     min_ts: int | None = None
     max_ts: int | None = None
     local: bool = False
+
+
+def tombstones_of(key_sets: Iterable[KeySet], template: Tombstone) -> list[Tombstone]:
+    """Return a copy of ``template`` for each key set."""
+    return [
+        msgspec.structs.replace(template, columns=columns, keys=tuple(map(tuple, keys)))
+        for columns, keys in key_sets
+    ]
 
 
 class Garbage(msgspec.Struct, frozen=True, kw_only=True, rename={"segments": "commits"}):
@@ -151,6 +159,11 @@ class ManifestCell:
         self._adopt(await self._cell.load())
 
     @property
+    def is_uncertain(self) -> bool:
+        """Whether Ignite may have another manifest than ``current``, or may get another one."""
+        return self._cell.is_uncertain
+
+    @property
     def exists(self) -> bool:
         """Whether Ignite has a manifest of the stream."""
         return self._cell.text is not None
@@ -180,9 +193,14 @@ class ManifestCell:
                 "too many tombstones wait for compaction", hint="Try again in a minute."
             )
 
-    async def refresh(self) -> Manifest:
-        """Return the manifest, after a read from Ignite if the result of a change is unknown."""
-        return await self.update(lambda manifest: manifest)
+    async def settle(self) -> Manifest:
+        """Return the manifest, after which no change that Ignite did not answer happens any more.
+
+        The manifest may have new runs and evictions: ``StreamLog.reconcile`` applies them.
+        """
+        async with self._lock:
+            await self._settle()
+            return self.current
 
     async def update(self, change: Callable[[Manifest], Manifest]) -> Manifest:
         """Replace the manifest with the result of ``change``, and return the new manifest.
@@ -193,20 +211,24 @@ class ManifestCell:
         """
         async with self._lock:
             epoch = self._fence()
+            await self._settle()
             while True:
                 if self.current.epoch > epoch:
                     raise FencedError(
                         f"another agent has claimed {self.key}, with the epoch {self.current.epoch}"
                     )
                 new = msgspec.structs.replace(change(self.current), epoch=epoch)
-                changed = _text(new)
-                if changed != self._cell.text and not await self._cell.swap(changed):
+                if not await self._cell.swap(_text(new)):
                     await self.load()
                     continue
                 # Not decoded from the text: unchanged tombstones remain the same objects, so a
                 # comparison with the former ones is fast.
                 self.current = new
                 return new
+
+    async def _settle(self) -> None:
+        if self._cell.is_uncertain:
+            self._adopt(await self._cell.settle())
 
     def _adopt(self, stored: str | None) -> None:
         self.current = Manifest() if stored is None else msgspec.json.decode(stored, type=Manifest)

@@ -11,6 +11,7 @@ from cachetools import LRUCache
 from mistbow.errors import MistbowError, UnavailableError
 from storage_agent import metrics
 from storage_agent.ignite.client import HISTORICAL, IgniteClient
+from storage_agent.ignite.errors import NotSentError
 from storage_agent.streams import runs
 from storage_agent.streams.runs import SegmentTable
 from storage_agent.streams.segments import (
@@ -53,6 +54,7 @@ class SegmentStore:
             _CACHED_BYTES, getsizeof=lambda entry: entry[1]
         )
         self._reads = SharedReads[dict[str, Any]]()
+        self._unanswered: set[str] = set()
 
     def cached(self, key: str) -> Any | None:
         """Return a cached value; None: the value is not cached."""
@@ -86,7 +88,7 @@ class SegmentStore:
         """
         header = segment.header
         key = segment_key(header.stream, header.first)
-        if not await self.ignite.put_if_absent(HISTORICAL, key, data):
+        if not await self._put_if_absent(key, data):
             stored = decode_segment(await self.ignite.get(HISTORICAL, key))
             if stored.header.nonce != header.nonce:
                 return stored
@@ -95,6 +97,25 @@ class SegmentStore:
         stored = replace(segment, stored=len(data))
         self.cache(key, stored, stored.size)
         return stored
+
+    def is_unanswered(self, stream: str, first: int) -> bool:
+        """Return whether Ignite has not answered the last ``put`` of a segment at ``first``.
+
+        This segment may be stored now, or may be stored later. It is not stored any more once
+        another segment has the position.
+        """
+        return bool(self._unanswered) and segment_key(stream, first) in self._unanswered
+
+    async def _put_if_absent(self, key: str, data: bytes) -> bool:
+        try:
+            is_stored = await self.ignite.put_if_absent(HISTORICAL, key, data)
+        except NotSentError:
+            raise
+        except (UnavailableError, asyncio.CancelledError):
+            self._unanswered.add(key)
+            raise
+        self._unanswered.discard(key)
+        return is_stored
 
     async def segment_table(
         self, stream: str, run: str

@@ -1,5 +1,6 @@
 """The state of a stream: the epoch of its writer, its frontier, and its attributes."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -53,12 +54,18 @@ class StateCell:
     def __init__(self, ignite: IgniteClient, stream: str) -> None:
         self._ignite = ignite
         self._cell = TextCell(ignite, state_key(stream))
+        self._lock = asyncio.Lock()
         self.current = State()
 
     @property
     def key(self) -> str:
         """The key of the state in Ignite's cache ``metadata``."""
         return self._cell.key
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether Ignite may have another state than ``current``, or may get another one."""
+        return self._cell.is_uncertain
 
     async def load(self) -> None:
         """Read the state from Ignite; if Ignite has no state, store an empty state."""
@@ -77,12 +84,22 @@ class StateCell:
         of the other writer. If ``change`` raises an error, nothing is stored. After an error, this
         method may be called again.
         """
-        while True:
-            changed = _text(change(self.current))
-            if changed == self._cell.text:
-                return self.current
-            swapped = await self._cell.swap(changed)
-            self._adopt(changed if swapped else await self._cell.load())
+        async with self._lock:
+            await self._settle()
+            while not await self._cell.swap(changed := _text(change(self.current))):
+                self._adopt(await self._cell.load())
+            self._adopt(changed)
+            return self.current
+
+    async def settle(self) -> State:
+        """Return the state, after which no update that Ignite did not answer happens any more."""
+        async with self._lock:
+            await self._settle()
+            return self.current
+
+    async def _settle(self) -> None:
+        if self._cell.is_uncertain:
+            self._adopt(await self._cell.settle())
 
     def _adopt(self, stored: str | None) -> None:
         assert stored is not None  # noqa: S101 - load() stored it

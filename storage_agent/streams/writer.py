@@ -5,7 +5,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from storage_agent.ignite.client import IgniteClient
 from storage_agent.request_key import RequestKey
 from storage_agent.streams.columns import Columns
 from storage_agent.streams.group_commit import (
+    Command,
     PendingAppend,
     SegmentContext,
     answer_known,
@@ -36,7 +37,7 @@ from storage_agent.streams.group_commit import (
     take_appends,
 )
 from storage_agent.streams.log import StreamLog
-from storage_agent.streams.manifest import KeySet, Manifest, Tombstone
+from storage_agent.streams.manifest import KeySet, Manifest, Tombstone, tombstones_of
 from storage_agent.streams.policy import storage_full
 from storage_agent.streams.segments import AppendResult, Segment, encode_after_pause
 from storage_agent.streams.state import LEASE_PREFIX, State, check_size
@@ -54,14 +55,6 @@ _GROUP_S = 0.002
 
 _QUEUED_ROWS = 400_000
 """The number of waiting rows above which appends are rejected."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Command:
-    """A queued change other than an append, and the future for the stream's new state."""
-
-    run: Callable[[], Awaitable[State]]
-    done: asyncio.Future[State]
 
 
 class Writer:
@@ -87,7 +80,7 @@ class Writer:
         self._clock = clock
         self._closed = False
         self._timed_epoch: int | None = None
-        self._queue: deque[PendingAppend | _Command] = deque()
+        self._queue: deque[PendingAppend | Command] = deque()
         self._queued_rows = 0
         self._group_size = 1
         self._moved_at = 0.0
@@ -231,7 +224,7 @@ class Writer:
 
     async def _enqueue(self, run: Callable[[], Awaitable[State]]) -> State:
         self._check_open()
-        command = _Command(run, asyncio.get_running_loop().create_future())
+        command = Command(run, asyncio.get_running_loop().create_future())
         self._queue.append(command)
         self._log.activity.work.set()
         return await command.done
@@ -273,7 +266,7 @@ class Writer:
         if self._queue:
             return
         awaited = self._log.activity.is_watched or bool(self._log.future_points)
-        timed = awaited and self._timed_epoch is not None
+        timed = self._log.is_uncertain or (awaited and self._timed_epoch is not None)
         self._log.activity.work.clear()
         # Not wait_for: in Python 3.11, it may lose the cancellation that ends this task.
         with contextlib.suppress(TimeoutError):
@@ -281,17 +274,30 @@ class Writer:
                 await self._log.activity.work.wait()
 
     async def _do_next(self) -> None:
+        if self._queue or (self._log.is_uncertain and self._ignite.connected):
+            self._check()
+            await self._settle()
         if not self._queue:
             return
-        self._check()
-        if isinstance(command := self._queue[0], _Command):
+        if isinstance(command := self._queue[0], Command):
             self._queue.popleft()
             await self._execute(command)
         else:
             await self._wait_for_group()
             await self._commit(self._next_appends())
 
-    async def _execute(self, command: _Command) -> None:
+    async def _settle(self) -> None:
+        """Make certain which of the changes that Ignite did not answer are stored.
+
+        No other change may be made before: the answer to a claim, append or deletion depends on the
+        head, the frontier and the epoch.
+        """
+        if self._log.is_head_uncertain:
+            await self._store(build_claim(self._context()))
+        if self._log.is_uncertain:
+            await self._ignite.retry(self._log.settle, _COMMIT_S)
+
+    async def _execute(self, command: Command) -> None:
         try:
             resolve(command.done, await command.run())
         except asyncio.CancelledError:
@@ -386,19 +392,11 @@ class Writer:
         local: bool = False,
     ) -> State:
         cell = self._log.manifest
-        tombstones = [
-            Tombstone(
-                id=0,
-                before=self._log.head if before is None else before,
-                created=self._clock(),
-                columns=columns,
-                keys=tuple(map(tuple, keys)),
-                min_ts=min_ts,
-                max_ts=max_ts,
-                local=local,
-            )
-            for columns, keys in key_sets
-        ]
+        position = self._log.head if before is None else before
+        template = Tombstone(
+            id=0, before=position, created=self._clock(), min_ts=min_ts, max_ts=max_ts, local=local
+        )
+        tombstones = tombstones_of(key_sets, template)
         cell.check_capacity(tombstones)
 
         def change(manifest: Manifest) -> Manifest:

@@ -60,11 +60,12 @@ class Aggregation:
         If the body requests latest values, the state is that of the latest values.
         """
         times = time_range(body)
+        reasons = self._history.unstored()
         series = await select_series(self._catalogue, body)
         if times is None:
-            return await in_thread_if_many(len(series), partial(_latest_state, series))
-        reasons: list[str] = []
-        state = await aggregate_range(self._history, series, *times, missing=reasons)
+            state = await in_thread_if_many(len(series), partial(_latest_state, series))
+        else:
+            state = await aggregate_range(self._history, series, *times, missing=reasons)
         missing = tuple(Missing(self._node, reason) for reason in reasons)
         return msgspec.structs.replace(state, missing=missing)
 

@@ -136,7 +136,8 @@ class History:
     """Reads the points in a stream with the schema ``POINTS``: this site's ``raw``, or a replica.
 
     ``remote_points``: the points that were offloaded to other sites. ``replaces``: whether a point
-    replaces earlier points with equal series, attributes and time.
+    replaces earlier points with equal series, attributes and time. ``unstored``: returns why
+    acknowledged points are missing in all reads of the present points; empty: none is missing.
     """
 
     def __init__(
@@ -145,7 +146,9 @@ class History:
         remote_points: RemotePoints | None = None,
         *,
         replaces: bool = False,
+        unstored: Callable[[], list[str]] = list,
     ) -> None:
+        self.unstored = unstored
         self._points = points
         self._remote_points = remote_points
         self._replaces = replaces

@@ -174,6 +174,7 @@ class PageReader:
         """
         times = time_range(self._body)
         reading = _Reading(self._catalogue, self._history, self._body, self._order, after, limit)
+        reading.reasons += self._history.unstored()
         await (reading.read_latest() if times is None else reading.read_range(*times))
         nodes = (NodePoints(self._node, reading.series),) if reading.series else ()
         missing = tuple(Missing(self._node, reason) for reason in dict.fromkeys(reading.reasons))

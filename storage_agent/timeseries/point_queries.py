@@ -46,17 +46,17 @@ class PointReader:
         points.
         """
         times = time_range(body)
+        reasons = self._history.unstored()
         series = await select_series(self._catalogue, body)
         if times is None:
             latest = series.where(series.has_latest)
-            chunks = self._answer(_latest_json(latest))
+            chunks = self._answer(_latest_json(latest), reasons)
             return chunks if len(latest) > _MAX_WHOLE_SERIES else b"".join(chunks)
-        reasons: list[str] = []
         points = await self._history.read_grouped(series, *times, reasons)
         chunks = self._answer(points.to_json(), reasons)
         return chunks if len(points) > _MAX_WHOLE_POINTS else b"".join(chunks)
 
-    def _answer(self, data: Iterable[bytes], reasons: Iterable[str] = ()) -> Iterator[bytes]:
+    def _answer(self, data: Iterable[bytes], reasons: Iterable[str]) -> Iterator[bytes]:
         node = msgspec.json.encode(self._node)
         missing = [{"node": self._node, "reason": reason} for reason in reasons]
         end = b',"missing":' + msgspec.json.encode(missing) + b"}" if missing else b"}"

@@ -164,7 +164,7 @@ class PointRemover:
         raw = self._raw.log
         for series in self._unchecked.copy():
             try:
-                manifest = await raw.manifest.refresh()
+                manifest = await raw.manifest.settle()
                 raw.keys.forget_bodies(manifest.deleted_before)
                 await self._recheck_local(series)
             except MistbowError as error:

@@ -10,37 +10,14 @@ from mistbow.client.operation_model import Config, ConfigChange
 from mistbow.errors import UnavailableError
 from storage_agent.agent import config
 from storage_agent.agent.config import ConfigCell
-from storage_agent.ignite.client import IgniteClient
 from storage_agent.settings import AgentSettings
-
-
-class SilentIgnite(IgniteClient):
-    """A client that gets no answers to its writes; ``late``: the writes that arrive later."""
-
-    is_silent = False
-    arrives = True
-
-    def __init__(self, addresses: list[tuple[str, int]]) -> None:
-        super().__init__(addresses)
-        self.late: list[tuple[str, str, str, str]] = []
-
-    async def replace(self, cache: str, key: str, old: str, new: str) -> bool:
-        if not self.is_silent:
-            return await super().replace(cache, key, old, new)
-        if self.arrives:
-            await super().replace(cache, key, old, new)
-        else:
-            self.late.append((cache, key, old, new))
-        raise UnavailableError("Ignite is unavailable")
+from tests.storage_agent.silent_ignite import SilentIgnite
 
 
 @pytest.fixture
 async def client(ignite: IgniteServer) -> AsyncIterator[SilentIgnite]:
-    client = SilentIgnite([("127.0.0.1", ignite.port)])
-    client.start()
-    assert await client.wait_connected(20)
-    yield client
-    await client.close()
+    async with SilentIgnite.connected_to(ignite) as client:
+        yield client
 
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["at once", "late"])
@@ -58,13 +35,12 @@ async def test_change_without_an_answer_is_undone_and_never_takes_effect(
     with pytest.raises(UnavailableError, match="the configuration is not changed"):
         await cell.change(ConfigChange(retention_ms=1000))
     with pytest.raises(UnavailableError):
-        await cell.undo_uncertain()
+        await cell.settle()
     assert cell.current == before
 
     client.is_silent = False
-    await cell.undo_uncertain()
-    for write in client.late:
-        await client.replace(*write)
+    await cell.settle()
+    await client.deliver()
     again = ConfigCell(settings, client)
     await again.load()
     assert again.current == cell.current == before

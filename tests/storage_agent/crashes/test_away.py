@@ -3,12 +3,9 @@
 import asyncio
 import contextlib
 import functools
-import os
-import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +26,7 @@ from tests.storage_agent.crashes.processes import AgentProcess
 from tests.support.agents import running_agent
 from tests.support.conditions import eventually
 from tests.support.http_server import served
+from tests.support.ignite import frozen
 
 _ASKING = 8
 _PATHS = ("/put", "/get", "/readyz")
@@ -94,16 +92,6 @@ class RequestThreads:
 async def tasks() -> int:
     """Return the number of asyncio tasks of the agent."""
     return len(asyncio.all_tasks())
-
-
-@contextmanager
-def frozen(ignite: IgniteServer) -> Iterator[None]:
-    assert ignite.pid is not None
-    os.kill(ignite.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(ignite.pid, signal.SIGCONT)
 
 
 def sockets_to(ignite: IgniteServer) -> int:

@@ -58,7 +58,7 @@ def stored(url: str, entity: str) -> list[float]:
     """Return the values of an entity in the order of their times."""
     client = AgentClient(url)
     try:
-        [node] = client.get("m", entity, latest=False)
+        node, *_ = client.get("m", entity, latest=False)
         return [point.value for series in node.data for point in series.values]
     finally:
         client.close()

@@ -120,7 +120,7 @@ def test_deletion_is_refused_if_points_were_spooled_while_they_were_counted(
         client = AgentClient(url)
 
         def values() -> list[float]:
-            [node] = client.get("m", latest=False)
+            node, *_ = client.get("m", latest=False)
             return [each.value for series in node.data for each in series.values]
 
         eventually(lambda: values() == [1, 2], what="no point was deleted")
