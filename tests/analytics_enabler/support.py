@@ -37,6 +37,12 @@ def deployment(text: str, since: int = 0, deployment_id: str = "d-1") -> Deploym
     return empty.defined_by(definitions(text), since)
 
 
+def without_digest(uid: str) -> str:
+    """Return the uid of a generation without its digest: DEPLOYMENT/NAME/NUMBER."""
+    insight, _, number = uid.rpartition("/")
+    return f"{insight}/{number.partition('_')[0]}"
+
+
 class AgentWithPoints:
     """The storage agent of a site whose newest points are a table."""
 

@@ -189,9 +189,10 @@ def _hand_over(scene: Scene, kinds: tuple[str, ...], number: int) -> None:
             stack.enter_context(Sender(agent.url, traffic))
         scene.deploy()
         _, status = scene.fog.await_writer("it runs", lambda *_: True)
-        since = max(each.since for each in scene.fog.enabler.show(scene.deployment).insights)
+        insights = scene.fog.enabler.show(scene.deployment).insights
+        since = max(each.since for each in insights)
         agent, stream = scene.fog.home_agent, results_stream(status.id)
-        uid = f"{scene.deployment}/average/1"
+        (uid,) = (each.uid for each in insights if each.name == "average")
         meter = stack.enter_context(AvailabilityMeter(agent.url, stream, uid, EVERY_MS))
         eventually(lambda: meter.ticks > 2, timeout=60, what="ticks")
         for kind in itertools.islice(itertools.cycle(kinds), number):
