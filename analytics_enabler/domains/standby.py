@@ -1,6 +1,7 @@
 """The copy of an active enabler's state and decisions at the site of its standby."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from analytics.plan.orders import Lease
 from analytics_enabler.decision_log import (
@@ -19,7 +20,7 @@ from analytics_enabler.deployments.model import (
 )
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.domains.directory import KnownEnabler
-from analytics_enabler.domains.proxy import DomainProxy
+from analytics_enabler.domains.proxy import DomainProxy, EnablerRefusedError
 from analytics_enabler.execution.group_placements import (
     GroupPlacements,
     group_placement_from_json,
@@ -31,6 +32,9 @@ from mistbow.streams.schemas import DECISIONS, DEPLOYMENTS, PLACEMENTS, domain_s
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
+
+RETRY_S = 30.0
+"""The time after which a standby sends a change again that the active enabler has refused."""
 
 
 class StandbyCopy:
@@ -48,6 +52,7 @@ class StandbyCopy:
         placements: GroupPlacements,
         decisions: DecisionLog,
         proxy: DomainProxy,
+        timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._domain = domain
         self._agent = agent
@@ -57,7 +62,12 @@ class StandbyCopy:
         self._proxy = proxy
         self._of: tuple[str, int] | None = None
         self._positions: dict[str, int] = {}
-        self._refused: set[str] = set()
+        self._lacking: dict[str, Event | None] = {}
+        """The newest events of the active enabler about the deployments whose changes it lacks."""
+        self._refused: dict[str, float] = {}
+        """Deployment -> the time (s) from which its change, which was not accepted, is sent again.
+        """
+        self._timer = timer
 
     @property
     def lease(self) -> Lease | None:
@@ -105,20 +115,30 @@ class StandbyCopy:
         placements = await self._events(active.site, PLACEMENTS)
         for group, text in placements.items():
             await self._placements.copy(group, group_placement_from_json(text))
-        copied: dict[str, Event] = {key: event_from_json(text) for key, text in deployments.items()}
-        changes: dict[str, Deployment | None] = {}
+        copied = {key: event_from_json(text) for key, text in deployments.items()}
         if is_first:
             for group in {each.group.id for each in self._placements.all()} - placements.keys():
                 await self._placements.copy(group, None)
-            changes = self._changes(copied)
-            await self._resubmit(active, changes)
-        for deployment, event in copied.items():
-            if deployment not in changes:
-                await self._deployments.copy(deployment, event)
+            self._lacking = dict.fromkeys(self._changes(copied))
+        await self._copy_deployments(active, copied)
         decisions = await self._events(active.site, DECISIONS)
         await self._decisions.copy(map(decision_from_json, decisions.values()))
-        # The changes are retained here until the active enabler has stored them.
-        self._of = None if changes else (active.site, active.enabler.generation)
+        self._of = active.site, active.enabler.generation
+
+    async def _copy_deployments(self, active: KnownEnabler, copied: Mapping[str, Event]) -> None:
+        """Copy events, except those of deployments whose changes the active enabler lacks.
+
+        These changes are retained here until the active enabler has stored them.
+        """
+        self._lacking |= {key: event for key, event in copied.items() if key in self._lacking}
+        theirs = {key: event for key, event in self._lacking.items() if event is not None}
+        found = self._changes(theirs) if self._lacking else {}
+        changes = {key: change for key, change in found.items() if key in self._lacking}
+        self._lacking = {key: self._lacking[key] for key in changes}
+        await self._resubmit(active, changes)
+        for deployment, event in {**copied, **theirs}.items():
+            if deployment not in changes:
+                await self._deployments.copy(deployment, event)
 
     def _changes(self, known: Mapping[str, Event]) -> dict[str, Deployment | None]:
         """Return the changes here that the active enabler lacks: id -> deployment; None: deleted.
@@ -152,9 +172,13 @@ class StandbyCopy:
     ) -> None:
         """Send the active enabler the changes that it lacks.
 
-        A change that it refuses remains stored here, and is sent again at the next update.
+        A change that it does not accept remains stored here. A refused change is sent again after
+        ``RETRY_S``, another one at the next update.
         """
+        self._refused = {key: at for key, at in self._refused.items() if key in changes}
         for deployment, change in sorted(changes.items()):
+            if self._timer() < self._refused.get(deployment, 0.0):
+                continue
             try:
                 if change is not None:
                     await self._proxy.adopt(active, change)
@@ -163,9 +187,10 @@ class StandbyCopy:
             except UnavailableError as error:
                 if deployment not in self._refused:
                     log.error("resubmission_failed", deployment=deployment, reason=error.message)
-                self._refused.add(deployment)
+                is_refused = isinstance(error, EnablerRefusedError)
+                self._refused[deployment] = self._timer() + RETRY_S if is_refused else 0.0
             else:
-                self._refused.discard(deployment)
+                self._refused.pop(deployment, None)
                 log.info("deployment_resubmitted", deployment=deployment, site=active.site)
 
     async def _events(self, site: str, kind: str) -> dict[str, str]:
