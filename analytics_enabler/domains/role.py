@@ -66,6 +66,11 @@ class DomainRole:
     Two enablers that cannot reach each other may both be active. This costs work, but changes no
     result: workers obey the greater lease, and results are idempotent.
 
+    An enabler that takes over may lack changes of the enabler that was active last: it has copied
+    nothing from it. It then takes over with a lesser generation, so that it stops no fragments of
+    deployments that it does not know. It raises its generation if workers have refused its orders
+    for SPLIT_S.
+
     A worker may obey the lease of an enabler that is gone, or an equal lease of a second standby
     that has taken over at the same time. So an active enabler raises its generation if workers have
     refused its orders for GRACE_S, all sites were reachable for GRACE_S, and no other enabler of
@@ -88,6 +93,8 @@ class DomainRole:
         self._copy = copy
         self._timer = RunningTime(timer)
         self._since = self._timer()
+        self._is_complete = True
+        """Whether this enabler has taken over with all changes of the one that was active last."""
         self._refused_since: float | None = None
         self._split_at = self._since
         """The last time at which a site was unreachable."""
@@ -195,12 +202,33 @@ class DomainRole:
 
     async def _take_over(self) -> None:
         waited_s = round(self._timer() - self._since, 1)
-        await self._copy.promote(self._greatest_rival)
         fabric = self._fabric_view.whole
+        former = self._followed or self._last_active()
+        self._is_complete = former is None or await self._has_all_of(former)
+        if former is None or self._is_complete:
+            await self._copy.promote(self._greatest_rival)
+        else:
+            await self._copy.promote_below(former.enabler.generation)
+            log.warning("enabler_copy_incomplete", domain=self._directory.domain, site=former.site)
         if self._followed is not None and fabric is not None:
             self._copy.record_takeover(fabric.site, self._followed.site, waited_s)
         self._followed = None
         self._enter(RoleState.ACTIVE, None)
+
+    async def _has_all_of(self, former: KnownEnabler) -> bool:
+        """Return whether all changes of an enabler are stored here, or its site still has them."""
+        fabric = self._fabric_view.whole
+        if fabric is None or former.site == fabric.site:
+            return True
+        is_reachable = any(each.reachable for each in fabric.sites if each.name == former.site)
+        if is_reachable and not await self._copy.has_all_of(former):
+            await self._follow(former)
+        return await self._copy.has_all_of(former)
+
+    def _last_active(self) -> KnownEnabler | None:
+        """Return the other enabler of the domain that was active when it was seen last."""
+        found = [each for each in self._directory.rivals() if each.enabler.is_active]
+        return max(found, key=lambda each: each.rank, default=None)
 
     async def _outrank(self, rival_lease: Lease | None) -> None:
         """Raise the generation above a lease that workers have obeyed for too long."""
@@ -210,9 +238,11 @@ class DomainRole:
             return
         if self._refused_since is None:
             self._refused_since = now
-        patience_s = GRACE_S if now - self._split_at >= GRACE_S else SPLIT_S
+        is_sure = self._is_complete and now - self._split_at >= GRACE_S
+        patience_s = GRACE_S if is_sure else SPLIT_S
         if now - self._refused_since >= patience_s:
             self._refused_since = None
+            self._is_complete = True
             await self._copy.promote(rival_lease.generation)
             log.warning(
                 "enabler_lease_raised",

@@ -61,6 +61,8 @@ class StandbyCopy:
         self._decisions = decisions
         self._proxy = proxy
         self._of: tuple[str, int] | None = None
+        self._copied_site: str | None = None
+        """The site of the enabler of which this process has made the last complete copy."""
         self._positions: dict[str, int] = {}
         self._lacking: dict[str, Event | None] = {}
         """The newest events of the active enabler about the deployments whose changes it lacks."""
@@ -86,6 +88,33 @@ class StandbyCopy:
         if above is not None:
             await self._deployments.set_generation(max(above + 1, lease.generation))
 
+    async def promote_below(self, generation: int) -> None:
+        """Claim the streams of this site, whose copy is not complete.
+
+        A stream that has just begun gets a generation less than ``generation``, that of the enabler
+        whose changes may be missing: the workers that obey this enabler refuse the orders.
+        """
+        await self.promote(None)
+        lease = await self._deployments.lease()
+        if lease.generation >= generation and not self._has_events():
+            await self._deployments.set_generation(max(generation - 1, 0))
+
+    async def has_all_of(self, active: KnownEnabler) -> bool:
+        """Return whether the changes of an enabler that was active last are stored here.
+
+        They are if they were copied, or if this enabler was active later: a standby has a lesser
+        generation than the enabler that it follows, and one that takes over has a greater one.
+        """
+        if active.site == self._copied_site:
+            return True
+        await self._deployments.refresh()
+        lease = await self._deployments.lease()
+        theirs = Lease(active.enabler.generation, active.enabler.epoch)
+        return lease > theirs and self._has_events()
+
+    def _has_events(self) -> bool:
+        return bool(self._deployments.all() or self._deployments.deletions.ids())
+
     def record_takeover(self, own_site: str, former_site: str, waited_s: float) -> None:
         """Record the decision to take over from the active enabler at the site ``former_site``."""
         self._decisions.record(
@@ -108,6 +137,10 @@ class StandbyCopy:
     async def _update(self, active: KnownEnabler) -> None:
         await self._deployments.refresh()
         await self._placements.refresh()
+        lease = self._deployments.current_lease
+        if lease is not None and lease.generation >= active.enabler.generation:
+            # Workers that obey the active enabler must not obey this one before it has a copy.
+            await self._deployments.set_generation(max(active.enabler.generation - 1, 0))
         is_first = self._of != (active.site, active.enabler.generation)
         if is_first:
             self._positions.clear()
@@ -124,6 +157,7 @@ class StandbyCopy:
         decisions = await self._events(active.site, DECISIONS)
         await self._decisions.copy(map(decision_from_json, decisions.values()))
         self._of = active.site, active.enabler.generation
+        self._copied_site = active.site
 
     async def _copy_deployments(self, active: KnownEnabler, copied: Mapping[str, Event]) -> None:
         """Copy events, except those of deployments whose changes the active enabler lacks.

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from analytics.plan.nodes import Plan
+from analytics.plan.orders import Lease
 from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.semantics import Definition, check
 
@@ -62,13 +63,22 @@ class AgentWithPoints:
 class MemoryJournal:
     """A journal in memory; no other enabler writes it."""
 
-    def __init__(self, *stored: tuple[str, Any]) -> None:
+    def __init__(self, *stored: tuple[str, Any], generation: int = 1) -> None:
         self._unread = list(stored)
+        self.current_lease = Lease(generation, 1)
 
     async def unread(self) -> list[tuple[str, Any]]:
         """Return the stored events once."""
         unread, self._unread = self._unread, []
         return unread
+
+    async def lease(self) -> Lease:
+        """Return the lease."""
+        return self.current_lease
+
+    async def set_generation(self, generation: int) -> None:
+        """Store the generation of the lease."""
+        self.current_lease = Lease(generation, self.current_lease.epoch)
 
     async def append(self, key: str, event: Any, at: int) -> None:
         """Accept an event."""

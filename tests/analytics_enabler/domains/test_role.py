@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from analytics.plan.orders import Lease
 from analytics_enabler.domains.directory import DomainDirectory, KnownEnabler
 from analytics_enabler.domains.role import (
@@ -15,6 +17,7 @@ from analytics_enabler.domains.role import (
 from analytics_enabler.fabric_view import FabricView
 from mistbow.clock import system_clock
 from mistbow.domains import Selector
+from mistbow.errors import UnavailableError
 from mistbow.fabric import Enabler, Fabric, Site
 
 _STEP_S = 0.5
@@ -26,6 +29,9 @@ class Copy:
     def __init__(self, lease: Lease) -> None:
         self.lease: Lease | None = lease
         self.followed: list[str] = []
+        self.error: UnavailableError | None = None
+        self.has_all = False
+        """Whether the changes of the active enabler are stored."""
         self.taken_over: list[str] = []
 
     async def promote(self, above: int | None) -> None:
@@ -33,10 +39,19 @@ class Copy:
         least = self.lease.generation if above is None else above + 1
         self.lease = Lease(max(self.lease.generation, least), self.lease.epoch)
 
+    async def promote_below(self, generation: int) -> None:
+        assert self.lease is not None
+        self.lease = Lease(min(self.lease.generation, generation - 1), self.lease.epoch)
+
+    async def has_all_of(self, active: KnownEnabler) -> bool:
+        return self.has_all or active.site in self.followed
+
     def record_takeover(self, own_site: str, former_site: str, waited_s: float) -> None:
         self.taken_over.append(f"{own_site} from {former_site} after {waited_s:g} s")
 
     async def update(self, active: KnownEnabler) -> None:
+        if self.error is not None:
+            raise self.error
         self.followed.append(active.site)
 
 
@@ -202,6 +217,65 @@ async def test_unreachable_site_delays_a_greater_lease_but_does_not_prevent_it()
     assert place.copy.lease == Lease(5, 1)
     await place.run(2 * _STEP_S, rival_lease=Lease(6, 1))
     assert place.copy.lease == Lease(7, 1)
+
+
+async def standby_without_copy() -> Place:
+    """Return a standby of the enabler at ``a``, whose streams it cannot read."""
+    place = Place(8)
+    place.copy.error = UnavailableError("the disk is slow")
+    place.others["a"] = Lease(5, 1), True
+    assert await place.run(2 * GRACE_S) is RoleState.STANDBY
+    return place
+
+
+async def test_standby_without_a_copy_takes_over_below_the_lease_that_workers_obey() -> None:
+    place = await standby_without_copy()
+    place.unreachable = {"a"}
+    assert await place.run(GRACE_S) is RoleState.ACTIVE
+    await place.run(SPLIT_S - GRACE_S, rival_lease=Lease(5, 1))
+    assert place.copy.lease is not None
+    assert place.copy.lease < Lease(5, 1)
+    # The enabler at a has never been away.
+    place.unreachable, place.copy.error = set(), None
+    assert await place.run(1, rival_lease=Lease(5, 1)) is RoleState.STANDBY
+    assert place.copy.followed[-1] == "a"
+
+
+async def test_standby_without_a_copy_raises_its_lease_if_the_active_enabler_stays_away() -> None:
+    place = await standby_without_copy()
+    place.others, place.without_enabler = {}, {"a"}
+    assert await place.run(GRACE_S) is RoleState.ACTIVE
+    # Even if all sites are reachable: the streams at a cannot be read.
+    await place.run(SPLIT_S, rival_lease=Lease(5, 1))
+    assert place.copy.lease == Lease(4, 1)
+    await place.run(1, rival_lease=Lease(5, 1))
+    assert place.copy.lease == Lease(6, 1)
+
+
+async def test_standby_copies_the_streams_of_an_enabler_that_has_ended() -> None:
+    place = await standby_without_copy()
+    place.others, place.without_enabler, place.copy.error = {}, {"a"}, None
+    assert await place.run(GRACE_S) is RoleState.ACTIVE
+    assert place.copy.followed == ["a"]
+    assert place.copy.lease == Lease(8, 1)
+
+
+@pytest.mark.parametrize(("has_all", "generation"), [(True, 8), (False, 4)])
+async def test_enabler_that_starts_while_the_active_one_is_unreachable(
+    has_all: bool, generation: int
+) -> None:
+    place = Place(8)
+    place.copy.has_all = has_all
+    place.others["a"], place.unreachable = (Lease(5, 1), True), {"a"}
+    assert await place.run(START_S) is RoleState.ACTIVE
+    assert place.copy.lease == Lease(generation, 1)
+
+
+async def test_enabler_that_starts_while_a_standby_is_unreachable_was_active_itself() -> None:
+    place = Place(8)
+    place.others["a"], place.unreachable = (Lease(7, 1), False), {"a"}
+    assert await place.run(START_S) is RoleState.ACTIVE
+    assert place.copy.lease == Lease(8, 1)
 
 
 async def test_refusals_that_end_raise_no_lease() -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pytest
 
+from analytics.plan.orders import Lease
 from analytics_enabler.deployments.merge import merge
 from analytics_enabler.deployments.model import (
     Deployment,
@@ -38,12 +40,15 @@ class ActiveSite:
         self.error: UnavailableError | None = None
         self.sent: list[str] = []
         self.read_from: list[int] = []
+        self.is_readable = True
 
     def at(self, site: str) -> "ActiveSite":
         assert site == "a"
         return self
 
     async def read(self, stream: str, position: int) -> Any:
+        if not self.is_readable:
+            raise UnavailableError("the disk is slow")
         events = self.events[position:] if stream.startswith(DEPLOYMENTS) else []
         if stream.startswith(DEPLOYMENTS):
             self.read_from.append(position)
@@ -79,12 +84,12 @@ class Decisions:
 
 
 class Standby:
-    """A standby with the deployment ``d-1``, which it has amended during a split."""
+    """A standby, whose stream of deployments began with ``generation``."""
 
-    def __init__(self) -> None:
+    def __init__(self, generation: int = 1) -> None:
         self.now = 0.0
         self.active = ActiveSite()
-        self.deployments, _ = enabler(0)
+        self.deployments, _ = enabler(0, generation)
         site: Any = self.active
         decisions: Any = Decisions()
         journal: Any = MemoryJournal()
@@ -169,3 +174,37 @@ async def test_deletion_of_a_standby_is_sent_once() -> None:
         await standby.update()
     assert standby.active.sent == [own.id]
     assert standby.deployments.all() == []
+
+
+async def test_standby_has_a_lesser_generation_than_the_enabler_that_it_follows() -> None:
+    standby = Standby(generation=8)
+    standby.active.is_readable = False
+    with pytest.raises(UnavailableError):
+        await standby.update()
+    assert standby.copy.lease == Lease(4, 1)
+    assert not await standby.copy.has_all_of(ACTIVE)
+    await standby.copy.promote_below(5)
+    assert standby.copy.lease == Lease(4, 1)
+    standby.active.is_readable = True
+    await standby.update()
+    assert await standby.copy.has_all_of(ACTIVE)
+    await standby.copy.promote(5)
+    assert standby.copy.lease == Lease(6, 1)
+
+
+async def test_enabler_without_events_takes_over_below_the_one_that_was_active() -> None:
+    """Its stream has begun later than that of the active enabler."""
+    starting = Standby(generation=8)
+    assert not await starting.copy.has_all_of(ACTIVE)
+    await starting.copy.promote_below(5)
+    assert starting.copy.lease == Lease(4, 1)
+
+
+async def test_restarted_enabler_has_all_changes_if_it_was_active_last() -> None:
+    for generation, has_all in ((6, True), (4, False)):
+        restarted = Standby(generation)
+        stored = deployment(TEXT)
+        await restarted.deployments.copy(stored.id, DeploymentSaved(stored))
+        assert await restarted.copy.has_all_of(ACTIVE) == has_all
+        await restarted.copy.promote_below(5)
+        assert restarted.copy.lease == Lease(generation, 1)
