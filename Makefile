@@ -8,7 +8,7 @@ BIN := .venv/bin
 # an image keeps its former base; the first one has python:3.12-slim-bookworm.
 ON_BASE = $(if $(BASE),--base $(BASE))
 
-.PHONY: run unit integration e2e test retest coverage crash handovers scenarios adaptation chaos fuzz lint style types bench docs base images role-images sbom identities up down
+.PHONY: run unit integration e2e test retest coverage crash handovers scenarios adaptation chaos fuzz lint style types bench docs reference base images role-images sbom identities up down
 
 run: .venv/stamp ## start all services on this machine
 	$(BIN)/mistbow run
@@ -62,9 +62,10 @@ crash: .venv/stamp ## test durability with kills, freezes, a full disk and power
 	$(BIN)/pytest -rA -m soak tests/monitoring_agent
 	$(BIN)/pytest -rA -m soak tests/mistbow tests/analytics_worker --ignore=tests/analytics_worker/spark
 
-handovers: .venv/stamp ## run 50 handovers of each kind under load, also with kills, and print the pauses
+handovers: .venv/stamp ## run 50 handovers of each kind under load, also with kills, and store the pauses
 	$(BIN)/mistbow setup
-	MISTBOW_HANDOVERS=50 MISTBOW_MAX_PAUSE_S=2 $(BIN)/pytest -rA tests/handovers
+	MISTBOW_HANDOVERS=50 MISTBOW_MAX_PAUSE_S=2 MISTBOW_HANDOVERS_PAGE=benchmarks/results/handovers.md \
+		$(BIN)/pytest -rA tests/handovers
 
 scenarios: .venv/stamp ## run each scenario of each Fogify file for MINUTES (5), and compare all results; SCENARIO=tunnel: only this one
 	MISTBOW_NEEDS_DOCKER=1 MISTBOW_SCENARIO_S=$$(($(or $(MINUTES),5) * 60)) MISTBOW_SCENARIO_PAGE=benchmarks/results/scenarios.md \
@@ -77,7 +78,7 @@ adaptation: .venv/stamp ## change links, batteries, prices, data and load of a f
 
 chaos: .venv/stamp ## inject random faults into four sites for 30 minutes, and compare all results (as root)
 	$(BIN)/mistbow setup
-	MISTBOW_CHAOS_S=1800 $(BIN)/pytest -rA tests/chaos
+	MISTBOW_CHAOS_S=1800 MISTBOW_CHAOS_PAGE=benchmarks/results/chaos.md $(BIN)/pytest -rA tests/chaos
 
 fuzz: .venv/stamp ## run thousands of random queries, parse random statements, and wait 50 times for settled results
 	$(BIN)/mistbow setup
@@ -102,6 +103,9 @@ bench: .venv/stamp ## run the benchmarks
 
 docs: .venv/stamp ## check the links and the examples of the documents
 	$(BIN)/python docs/check.py
+
+reference: .venv/stamp ## write the tables of settings, metrics and commands from the code
+	$(BIN)/python docs/reference.py
 
 base: ## make the image mistbow-base from Debian packages, if no image registry is reachable
 	deploy/make_base.sh mistbow-base

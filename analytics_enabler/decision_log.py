@@ -198,6 +198,17 @@ class DecisionLog:
                     await self._append(msgspec.structs.replace(decision, number=self._next_number))
                     self._note(decision)
 
+    async def reclaim(self) -> None:
+        """Drop the decisions that are not stored; then claim the stream, and read it as a whole.
+
+        Until then, the decisions that were read before are retained for readers.
+        """
+        async with self._storing:
+            self._journal.reclaim()
+            self._waiting.clear()
+            self.is_loaded = False
+        self._task.wake()
+
     async def _store_waiting(self) -> float | None:
         async with self._storing:
             return await self._store()
@@ -231,6 +242,10 @@ class DecisionLog:
 
     async def _load(self) -> None:
         unread = [decision for _, decision in await self._journal.unread()]
+        if not self.is_loaded:
+            self._stored.clear()
+            self._latest.clear()
+            self._next_number = 0
         for decision in sorted(unread, key=lambda each: each.number):
             if decision.number >= self._next_number:
                 self._add(decision)

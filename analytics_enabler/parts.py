@@ -1,11 +1,13 @@
 """The parts of an enabler, made in phases: each phase is made from the parts of earlier phases."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
 from analytics.client.worker import AsyncWorkerClient
 from analytics.insight_models import DeploymentStatus
+from analytics.plan.orders import Lease
 from analytics_enabler.agent_proxy import AgentProxy
 from analytics_enabler.api.views import status_of
 from analytics_enabler.attributes import RecentAttributes
@@ -161,8 +163,10 @@ class DomainState:
             lambda: role.is_standby,
         )
         placements = GroupPlacements(storage.journal(PLACEMENTS, group_placement_from_json), clock)
-        directory = DomainDirectory(domain, storage.sites.selector, storage.fabric_view)
-        proxy = DomainProxy(directory, settings)
+        directory = DomainDirectory(
+            domain, storage.sites.selector, storage.fabric_view, lambda: deployments.fenced
+        )
+        proxy = DomainProxy(directory, settings, settings.enabler_url)
         copy = StandbyCopy(domain, storage.agent, deployments, placements, decisions, proxy)
         return cls(
             deployments=deployments,
@@ -174,6 +178,15 @@ class DomainState:
             domain_role=DomainRole(role, directory, storage.fabric_view, copy),
             moves=DeploymentMoves(deployments, decisions, clock),
         )
+
+    async def announced_lease(self) -> Lease | None:
+        """Read and return the lease to announce; None while the enabler starts, or is fenced."""
+        if self.role.is_known and self.deployments.current_lease is not None:
+            # Without an answer of the agent, the announcement fails too.
+            with suppress(MistbowError):
+                await self.deployments.lease()
+            return self.deployments.current_lease
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +242,7 @@ class Execution:
                 agent,
                 Enabler(domain=settings.domain, url=settings.enabler_url),
                 storage.sites.selector,
-                lambda: deployments.current_lease if role.is_known else None,
+                state.announced_lease,
                 lambda: role.is_active,
                 settings.identity,
             ),
@@ -266,8 +279,8 @@ class Condition:
         deployments = self.state.deployments
         if deployments.fenced:
             return [
-                "another enabler has taken over this site: stop one of the two, "
-                "and restart this one if it is the one to stay"
+                "another enabler has taken over this site: stop one of the two; this one takes "
+                "over again when the other one has ended"
             ]
         if not deployments.is_loaded:
             outage = self.reconciler.outage()

@@ -10,17 +10,35 @@ from typing import Any, ClassVar
 
 from mistbow.os_faults import OsFault
 
+_MAX_TEXT = 4000
+"""The maximum number of characters of a message or a hint, which may quote the request."""
+
+
+def bounded(text: str, size: int = _MAX_TEXT) -> str:
+    """Return a text of an error, with at most ``size`` characters; a long text lacks its middle.
+
+    >>> len(bounded("x" * 10_000)), bounded("short"), bounded("0123456789", 7)
+    (4000, 'short', '01 … 89')
+    """
+    if len(text) <= size:
+        return text
+    head = (size - 3) // 2
+    return f"{text[:head]} … {text[len(text) - (size - 3 - head) :]}"
+
 
 class MistbowError(Exception):
-    """The base class of errors: a message, a hint on the correction, and details (any JSON)."""
+    """The base class of errors: a message, a hint on the correction, and details (any JSON).
+
+    A long message or hint is shortened.
+    """
 
     code: ClassVar[str] = "internal"
     status: ClassVar[int] = 500
 
     def __init__(self, message: str, *, hint: str | None = None, details: Any = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = bounded(message)
+        self.hint = None if hint is None else bounded(hint)
+        super().__init__(self.message)
         self.details = details
 
     @property

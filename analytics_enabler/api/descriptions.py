@@ -212,15 +212,19 @@ _FIELDS: Mapping[str, str] = {
 }
 
 _TIME = 1795262400000
-_ACCEPTED = {"deployment_id": "d-1a2b3c4d", "insights": ["cpu_now"], "warnings": []}
+_ACCEPTED = {"deployment_id": "d-1a2b3c4d5e6f7081", "insights": ["cpu_now"], "warnings": []}
 _STATUS = {
-    **{"deployment_id": "d-1a2b3c4d", "name": None, "status": "running", "error": None},
+    **{"deployment_id": "d-1a2b3c4d5e6f7081", "name": None, "status": "running", "error": None},
     **{"queries": "cpu_now = COMPUTE AVG(cpu.util, 10 SECONDS) EVERY 5 SECONDS"},
     **{"created_at": _TIME, "updated_at": _TIME, "insights": [], "warnings": []},
 }
 _DECISION = {
-    **{"at": _TIME, "kind": "deployment_paused", "subject": "d-1a2b3c4d"},
-    **{"what": "the deployment d-1a2b3c4d is paused", "why": "a request", "by": "token operator"},
+    **{"at": _TIME, "kind": "deployment_paused", "subject": "d-1a2b3c4d5e6f7081"},
+    **{
+        "what": "the deployment d-1a2b3c4d5e6f7081 is paused",
+        "why": "a request",
+        "by": "token operator",
+    },
 }
 _RESULT = {
     **{"insight": "cpu_now", "key": {"node": "edge-1"}, "ts": _TIME, "value": 0.5},

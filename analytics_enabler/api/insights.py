@@ -26,7 +26,7 @@ from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.decision_log import DecisionLog
 from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.deployments.service import Deployments
-from analytics_enabler.deployments.submissions import id_of_key
+from analytics_enabler.deployments.submissions import ids_of_key
 from analytics_enabler.deployments.versions import entity_tag, expected_versions, version_of
 from analytics_enabler.domains.proxy import DomainProxy, is_proxied
 from analytics_enabler.execution import ExecutionStatus
@@ -225,9 +225,10 @@ async def _proxy_submission(
     """
     if key is not None:
         await deployments.refresh()
-        if deployments.has(id_of_key(key)):
+        if deployments.of_key(key) is not None:
             return
-        await proxy.repeat(request, id_of_key(key))
+        for each in ids_of_key(key):
+            await proxy.repeat(request, each)
     checked = await deployments.check(submission.queries)
     if checked.ok:
         await proxy.submit(request, checked.definitions)

@@ -9,7 +9,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from analytics_enabler.deployments.model import Deployment, DeploymentDeleted, Generation
+from analytics_enabler.deployments.model import (
+    Deployment,
+    DeploymentDeleted,
+    Generation,
+    generation_uid,
+)
 from analytics_enabler.deployments.move import Move
 
 
@@ -19,12 +24,12 @@ def merge(own: Deployment, other: Deployment, frontier: int) -> Deployment:
     The result is ``own`` itself if ``other`` has no further changes. ``frontier``: the frontier of
     the raw stream (ms), at which a pause or a resumption of ``other`` takes effect.
     """
-    earlier, later = (own, other) if _amended_at(other) > _amended_at(own) else (other, own)
+    earlier, later = (own, other) if _changed_at(other) > _changed_at(own) else (other, own)
     merged = later.in_domain(own.domain) if later is other else later
-    merged = _with_ended(merged, list(_diverged(earlier, merged)))
     switched = max(own, other, key=lambda each: each.switched_at or 0)
     if switched.switched_at != merged.switched_at:
         merged = _switched(merged, switched, frontier)
+    merged = _with_ended(merged, list(_diverged(earlier, merged)))
     updated_at = max(own.updated_at, other.updated_at)
     merged = msgspec.structs.replace(merged, updated_at=updated_at, move=_last_move(own, other))
     unchanged = msgspec.structs.replace(own, updated_at=updated_at)
@@ -48,8 +53,10 @@ def _last_move(own: Deployment, other: Deployment) -> Move | None:
     return max(found, key=lambda each: each.changed_at, default=None)
 
 
-def _amended_at(deployment: Deployment) -> int:
-    return deployment.created_at if deployment.amended_at is None else deployment.amended_at
+def _changed_at(deployment: Deployment) -> tuple[int, int]:
+    """Return the times of the last text and of the last pause or resumption."""
+    amended_at = deployment.created_at if deployment.amended_at is None else deployment.amended_at
+    return amended_at, deployment.switched_at or 0
 
 
 def _diverged(earlier: Deployment, later: Deployment) -> Iterator[Generation]:
@@ -80,7 +87,9 @@ def _end(generation: Generation, earlier: Deployment, later: Deployment) -> int:
         return min(began)
     if not same:
         return later.amended_at or 0
-    return max(generation.since if each.until is None else each.until for each in same)
+    return max(
+        generation.since if each.until is None or each.paused else each.until for each in same
+    )
 
 
 def _is_in(generation: Generation, deployment: Deployment) -> bool:
@@ -93,7 +102,7 @@ def _is_in(generation: Generation, deployment: Deployment) -> bool:
 
 
 def _with_ended(deployment: Deployment, ended: list[Generation]) -> Deployment:
-    """Return a deployment with further ended generations, which get numbers of their own.
+    """Return a deployment with further ended generations.
 
     Where a generation of the deployment was in force at the same time, it ends before.
     """
@@ -101,13 +110,21 @@ def _with_ended(deployment: Deployment, ended: list[Generation]) -> Deployment:
         return deployment
     generations = list(deployment.generations)
     for added in ended:
-        number = 1 + max(
-            (each.number for each in generations if each.name == added.name), default=0
-        )
         generations = [_cut(each, added) for each in generations]
-        uid = f"{deployment.id}/{added.name}/{number}"
-        generations.insert(0, msgspec.structs.replace(added, uid=uid))
+        generations.insert(0, _distinct(added, deployment.id, generations))
     return msgspec.structs.replace(deployment, generations=tuple(generations))
+
+
+def _distinct(added: Generation, deployment_id: str, others: list[Generation]) -> Generation:
+    """Return a generation with a uid that no other one has.
+
+    The uid changes only if enablers of earlier versions have given it to generations of both sides.
+    """
+    if all(each.uid != added.uid for each in others):
+        return added
+    number = 1 + max(each.number for each in others if each.name == added.name)
+    uid = generation_uid(deployment_id, number, added.definition, added.since, added.scope)
+    return msgspec.structs.replace(added, uid=uid)
 
 
 def _cut(generation: Generation, added: Generation) -> Generation:

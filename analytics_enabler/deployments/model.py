@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from analytics.plan.nodes import Insight
+from analytics.plan.nodes import Insight, fingerprint
 from analytics_enabler.deployments.move import Move
 from analytics_enabler.groups import Group
 from analytics_enabler.semantics import Definition
@@ -18,10 +18,14 @@ Older ended generations are deleted, and results of deleted generations are no l
 """
 
 
+_DIGEST_DIGITS = 8
+
+
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """One definition of an insight, in force for the ticks in ``(since, until]``.
 
-    ``scope``: the only site that the insight reads; None: all sites. The scope never changes.
+    ``uid``: the unique id (``generation_uid``). ``scope``: the only site that the insight reads;
+    None: all sites. The scope never changes.
     ``settled``: the generation has ended, and the results for all its ticks are final.
     ``missing_sites``: the sites that are missing in the final results.
     ``paused``: the generation has ended because its deployment was paused, and still defines its
@@ -59,8 +63,11 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def number(self) -> int:
-        """The sequence number of this generation among all generations of the insight, from 1."""
-        return int(self.uid.rpartition("/")[2])
+        """The sequence number of this generation among all generations of the insight, from 1.
+
+        Two generations that both sides of a split have added may have the same number.
+        """
+        return int(self.uid.rpartition("/")[2].partition("_")[0])
 
     @property
     def first_tick(self) -> int:
@@ -71,6 +78,21 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     def insight(self) -> Insight:
         """The insight in the form that plans contain."""
         return self.definition.deployed(self.uid, self.since)
+
+
+def generation_uid(
+    deployment_id: str, number: int, definition: Definition, since: int, scope: str | None
+) -> str:
+    """Return the uid of a generation: DEPLOYMENT/NAME/NUMBER_DIGEST.
+
+    Both sides of a split may add a generation with the same number. The digest depends on all that
+    determines the results, so rows with the same uid have the same meaning at both sides. Earlier
+    versions gave uids without a digest, and read what follows the last slash by ``int``, which
+    ignores the underscore. So the digest has decimal digits only.
+    """
+    meaning = fingerprint((definition.meaning, since, scope))
+    digest = int(meaning, 16) % 10**_DIGEST_DIGITS
+    return f"{deployment_id}/{definition.name}/{number}_{digest:0{_DIGEST_DIGITS}}"
 
 
 def time_of_change(now: int, former: int) -> int:
@@ -224,7 +246,8 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
 
     def _next_generation(self, definition: Definition, since: int, scope: str | None) -> Generation:
         numbers = [g.number for g in self.generations if g.name == definition.name]
-        uid = f"{self.id}/{definition.name}/{max(numbers, default=0) + 1}"
+        number = max(numbers, default=0) + 1
+        uid = generation_uid(self.id, number, definition, since, scope)
         return Generation(
             uid=uid, definition=definition, since=since, scope=scope, domain=self.domain
         )

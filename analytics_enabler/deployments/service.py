@@ -1,7 +1,6 @@
 """The deployments of a site: each change is stored before the change takes effect."""
 
 import asyncio
-import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
@@ -30,7 +29,13 @@ from analytics_enabler.deployments.model import (
     Settlement,
     time_of_change,
 )
-from analytics_enabler.deployments.submissions import accepted, id_of_key, repeated
+from analytics_enabler.deployments.submissions import (
+    accepted,
+    id_of_key,
+    ids_of_key,
+    random_id,
+    repeated,
+)
 from analytics_enabler.deployments.versions import check_version
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.groups import Group
@@ -115,6 +120,14 @@ class Deployments:
         async with self._lock:
             await self._refresh()
 
+    async def reclaim(self) -> None:
+        """Forget all deployments; ``refresh`` then claims the lease, and reads the whole stream."""
+        async with self._lock:
+            self._journal.reclaim()
+            self._by_id.clear()
+            self.deletions = Deletions()
+            self.is_loaded = False
+
     async def check(self, queries: str, amended: str | None = None) -> Checked:
         """Return the definitions and the diagnostics of a text.
 
@@ -147,14 +160,14 @@ class Deployments:
         if key is not None:
             # Before the check: an insight that the first request referred to may be deleted by now.
             await self.refresh()
-            if (first := self._by_id.get(id_of_key(key))) is not None:
+            if (first := self.of_key(key)) is not None:
                 return repeated(first, queries, name)
         checked = accepted(await self.check(queries))
         async with self._changing():
-            new_id = self._unused_id() if key is None else id_of_key(key)
-            first = self._by_id.get(new_id)
+            first = None if key is None else self.of_key(key)
             if first is not None:
                 return repeated(first, queries, name)
+            new_id = random_id() if key is None else id_of_key(key)
             self._check_limit(checked.definitions, None)
             now = time_of_change(self._clock(), self.deletions.find(new_id).at)
             deployment = Deployment(
@@ -346,6 +359,11 @@ class Deployments:
         """Return whether there is a deployment with an id."""
         return deployment_id in self._by_id
 
+    def of_key(self, key: str) -> Deployment | None:
+        """Return the deployment that was submitted with an idempotency key; None: no such one."""
+        found = (self._by_id.get(each) for each in ids_of_key(key))
+        return next((each for each in found if each is not None), None)
+
     def find(self, deployment_id: str) -> Deployment:
         """Return one deployment; raises ``NotFoundError`` for an unknown id."""
         self._check_loaded()
@@ -455,8 +473,3 @@ class Deployments:
                 f"{others + len(added)} insights would run; the maximum is {MAX_INSIGHTS}",
                 hint="Delete deployments that are no longer needed.",
             )
-
-    def _unused_id(self) -> str:
-        while (candidate := f"d-{secrets.token_hex(4)}") in self._by_id:
-            pass
-        return candidate

@@ -1,11 +1,19 @@
 """The acceptance of submitted texts, and the repetition of requests with an idempotency key."""
 
 import hashlib
+import secrets
 from dataclasses import asdict
 
 from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.semantics import Checked
 from mistbow.errors import InvalidQueryError, ReusedKeyError
+
+_ID_DIGITS = 16
+_FORMER_ID_DIGITS = 8
+"""The number of hexadecimal digits in ids from earlier versions.
+
+Of 10,000 idempotency keys, two had the same id with a probability of 1 %.
+"""
 
 
 def id_of_key(key: str) -> str:
@@ -13,7 +21,18 @@ def id_of_key(key: str) -> str:
 
     The id identifies a repetition, so only the deployment must be stored.
     """
-    return f"d-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+    return f"d-{hashlib.sha256(key.encode()).hexdigest()[:_ID_DIGITS]}"
+
+
+def ids_of_key(key: str) -> tuple[str, str]:
+    """Return the id of the deployment of an idempotency key, and the id from earlier versions."""
+    present = id_of_key(key)
+    return present, present[: len("d-") + _FORMER_ID_DIGITS]
+
+
+def random_id() -> str:
+    """Return the id of a deployment without an idempotency key."""
+    return f"d-{secrets.token_hex(_ID_DIGITS // 2)}"
 
 
 def repeated(first: Deployment, queries: str, name: str | None) -> Deployment:

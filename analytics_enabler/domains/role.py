@@ -101,15 +101,25 @@ class DomainRole:
         STANDBY -> ACTIVE     no other one was active for GRACE_S, or TURN_S longer if a standby
                               of a greater rank is reachable: with a greater generation
         ACTIVE -> STANDBY     another active enabler has a greater rank
+        ACTIVE -> STANDBY     this enabler is fenced: another one has claimed its streams
 
     Two enablers that cannot reach each other may both be active. This costs work, but changes no
     result: workers obey the greater lease, and results are idempotent.
+
+    An enabler that takes over may lack changes of the enabler that was active last: it has copied
+    nothing from it. It then takes over with a lesser generation, so that it stops no fragments of
+    deployments that it does not know. It raises its generation if workers have refused its orders
+    for SPLIT_S.
 
     A worker may obey the lease of an enabler that is gone, or an equal lease of a second standby
     that has taken over at the same time. So an active enabler raises its generation if workers have
     refused its orders for GRACE_S, all sites were reachable for GRACE_S, and no other enabler of
     the domain is active. While a site is unreachable, an unknown enabler at that site may hold the
     obeyed lease. So the generation is then raised after SPLIT_S.
+
+    A fenced standby copies nothing, because the streams of its site belong to its successor. Once
+    the successor was not seen for GRACE_S, whether active or not, the standby forgets what it has
+    read. It claims the streams again when it takes over, or follows an enabler at another site.
 
     ``timer``: a monotonic time (s). The time for which this process was paused does not count,
     because it has seen no other enabler in this time.
@@ -129,12 +139,16 @@ class DomainRole:
         self._copy = copy
         self._timer = RunningTime(timer)
         self._since = self._timer()
+        self._is_complete = True
+        """Whether this enabler has taken over with all changes of the one that was active last."""
         self._refused_since: float | None = None
         self._split_at = self._since
         """The last time at which a site was unreachable."""
         self._greatest_rival: int | None = None
         self._followed: KnownEnabler | None = None
         """The active enabler that this standby has followed last."""
+        self._succeeded_at = self._since
+        """The last time at which this enabler was not fenced, or its successor was seen."""
 
     async def update(self, rival_lease: Lease | None = None) -> bool:
         """Read the fabric, update the role, and return whether the enabler is active.
@@ -148,11 +162,24 @@ class DomainRole:
         except MistbowError:
             if not self._role.is_active:
                 # Nothing was seen meanwhile, so the silence of other enablers is no evidence.
-                self._since = self._timer()
+                self._since = self._succeeded_at = self._timer()
             raise
         self._note_rivals()
         self._note_split()
+        is_fenced = await self._note_fence()
         active = self._directory.active(self._directory.domain)
+        if is_fenced:
+            self._enter_fenced(active)
+        else:
+            await self._change(active, rival_lease)
+        if self._role.is_standby and active is not None:
+            self._since, self._followed = self._timer(), active
+            if not is_fenced:
+                await self._follow(active)
+        return self._role.is_active
+
+    async def _change(self, active: KnownEnabler | None, rival_lease: Lease | None) -> None:
+        """Change the state; ``active``: the other active enabler of the domain."""
         match self._role.state:
             case RoleState.ACTIVE if active is not None and active.rank > self._rank():
                 self._enter(RoleState.STANDBY, active)
@@ -164,10 +191,6 @@ class DomainRole:
                 await self._take_over()
             case RoleState.ACTIVE:
                 await self._outrank(rival_lease if active is None else None)
-        if self._role.is_standby and active is not None:
-            self._since = self._timer()
-            await self._follow(active)
-        return self._role.is_active
 
     def _all_stand_by(self) -> bool:
         """Return whether every other enabler of the domain is reachable, and a standby."""
@@ -189,8 +212,25 @@ class DomainRole:
         fabric = self._fabric_view.whole
         return lease.generation, lease.epoch, "" if fabric is None else fabric.site
 
+    async def _note_fence(self) -> bool:
+        """Return whether this enabler is fenced, which ends after its successor has ended."""
+        if not self._copy.is_fenced:
+            self._succeeded_at = self._timer()
+            return False
+        if self._directory.successor() is not None:
+            self._succeeded_at = self._timer()
+        if self._timer() - self._succeeded_at < GRACE_S:
+            return True
+        await self._copy.reclaim()
+        return False
+
+    def _enter_fenced(self, active: KnownEnabler | None) -> None:
+        """Become a standby, whose successor reads the same streams, so it has all changes."""
+        if not self._role.is_standby:
+            self._enter(RoleState.STANDBY, active)
+        self._role.end_step_down()
+
     async def _follow(self, active: KnownEnabler) -> None:
-        self._followed = active
         try:
             await self._copy.update(active)
         except MistbowError as error:
@@ -212,12 +252,33 @@ class DomainRole:
 
     async def _take_over(self) -> None:
         waited_s = round(self._timer() - self._since, 1)
-        await self._copy.promote(self._greatest_rival)
         fabric = self._fabric_view.whole
+        former = self._followed or self._last_active()
+        self._is_complete = former is None or await self._has_all_of(former)
+        if former is None or self._is_complete:
+            await self._copy.promote(self._greatest_rival)
+        else:
+            await self._copy.promote_below(former.enabler.generation)
+            log.warning("enabler_copy_incomplete", domain=self._directory.domain, site=former.site)
         if self._followed is not None and fabric is not None:
             self._copy.record_takeover(fabric.site, self._followed.site, waited_s)
         self._followed = None
         self._enter(RoleState.ACTIVE, None)
+
+    async def _has_all_of(self, former: KnownEnabler) -> bool:
+        """Return whether all changes of an enabler are stored here, or its site still has them."""
+        fabric = self._fabric_view.whole
+        if fabric is None or former.site == fabric.site:
+            return True
+        is_reachable = any(each.reachable for each in fabric.sites if each.name == former.site)
+        if is_reachable and not await self._copy.has_all_of(former):
+            await self._follow(former)
+        return await self._copy.has_all_of(former)
+
+    def _last_active(self) -> KnownEnabler | None:
+        """Return the other enabler of the domain that was active when it was seen last."""
+        found = [each for each in self._directory.rivals() if each.enabler.is_active]
+        return max(found, key=lambda each: each.rank, default=None)
 
     async def _outrank(self, rival_lease: Lease | None) -> None:
         """Raise the generation above a lease that workers have obeyed for too long."""
@@ -227,9 +288,11 @@ class DomainRole:
             return
         if self._refused_since is None:
             self._refused_since = now
-        patience_s = GRACE_S if now - self._split_at >= GRACE_S else SPLIT_S
+        is_sure = self._is_complete and now - self._split_at >= GRACE_S
+        patience_s = GRACE_S if is_sure else SPLIT_S
         if now - self._refused_since >= patience_s:
             self._refused_since = None
+            self._is_complete = True
             await self._copy.promote(rival_lease.generation)
             log.warning(
                 "enabler_lease_raised",

@@ -319,7 +319,7 @@ class WorkerReconciler:
         try:
             answer = await self._client.obey(self._domain, order)
         except FencedError as error:
-            self.rival_lease = lease_from(error.details, self._clock() // 1000)
+            self.rival_lease = lease_from(error.details)
             raise
         self.rival_lease = None
         self._note_contact(_Contact.ANSWER)

@@ -70,7 +70,7 @@ class WebPageGuard:
 def refusal(head: RequestHead, own_names: frozenset[str]) -> ForbiddenError | None:
     """Return the error for a request that a foreign web page may have sent; None: permitted.
 
-    A request without ``Host`` is permitted, since every browser sends this header.
+    A request without ``Host``, in HTTP/1.0, is permitted: every browser sends this header.
     """
     for host in head.hosts:
         if not _is_own_host(host.lower(), own_names):
@@ -155,6 +155,9 @@ def read_head(scope: Scope) -> RequestHead:
     for name, value in scope["headers"]:
         if name == b"host":
             hosts.append(value.decode("latin-1"))
+        elif name == b"origin" and name in found:
+            # Several origins equal none: one of them may be foreign.
+            found[name] += f", {value.decode('latin-1')}"
         elif name in _HEADERS:
             found[name] = value.decode("latin-1")
     return RequestHead(

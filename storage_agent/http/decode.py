@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mistbow.client.fields import NON_FINITE
 from mistbow.errors import InvalidRequestError
+from storage_agent.http.body_problems import describe_problem
 from storage_agent.work_threads import ingest_beside
 
 B = TypeVar("B")
@@ -18,6 +18,9 @@ T = TypeVar("T")
 MAX_DEPTH = 32
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 """Matches a bracket, or a complete string, whose brackets are thereby skipped."""
+
+_MAX_NAME = 60
+"""The maximum number of characters of a key that is quoted."""
 
 _MAX_LOOP_BYTES = 64 * 2**10
 """The maximum size of a body that is converted in the event loop."""
@@ -34,8 +37,9 @@ The decoder lets no other thread run meanwhile.
 _MAX_VALUES = 2_000_000
 """The maximum number of commas in a body that is decoded without its type."""
 
-_PATTERN_OF_VALUE = f"`str` matching regex {NON_FINITE!r}"
-"""The part of msgspec's error for the value of a point that is an invalid text."""
+_TRUNCATED = {
+    "Input data was truncated": "the JSON of the body ends too early: a bracket or a quote is open"
+}
 
 
 def decode_body(decoder: msgspec.json.Decoder[B], body: bytes) -> B:
@@ -46,16 +50,14 @@ def decode_body(decoder: msgspec.json.Decoder[B], body: bytes) -> B:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at `$")
-        problem = problem.replace(
-            _PATTERN_OF_VALUE, "a number, or the text NaN, +Inf, -Inf or stale"
-        )
-        raise invalid_field(path.rstrip("`").lstrip("."), problem) from error
+        raise invalid_field(*describe_problem(error, decoder, body)) from error
     except RecursionError as error:
         raise invalid_field("", "the body is nested too deeply") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if not body.strip():
+            raise invalid_field("", "the body is empty; send a JSON object") from error
         path, problem = _locate_malformed(body)
-        raise invalid_field(path, problem or str(error)) from error
+        raise invalid_field(path, problem or _TRUNCATED.get(str(error), str(error))) from error
 
 
 def decode_fields(body: bytes) -> dict[str, Any] | None:
@@ -162,6 +164,40 @@ def check_range(text: str, path: str) -> None:
         if place and not place.startswith("["):
             place = f".{place}"
         raise invalid_field(path + place, _in_words(problem) or str(error)) from error
+
+
+def check_keys(text: str, path: str) -> None:
+    """Raise ``InvalidRequestError``, which names the key, if an object in JSON repeats a key.
+
+    Readers of such JSON take different values. The check omits JSON with very many objects.
+    ``path``: the field that contains the JSON, for the error.
+
+    >>> check_keys('[{"a": 1, "b": {"a": 1}}, {"a": 1}]', "val")
+    """
+    if text.count(":") < 2 or text.count("{") > _MAX_OBJECTS:
+        return
+    try:
+        _KEYS.decode(text)
+    except _RepeatedKeyError as error:
+        name = json.dumps(str(error)[:_MAX_NAME])
+        raise invalid_field(path, f"an object repeats the key {name}") from None
+
+
+class _RepeatedKeyError(Exception):
+    """An object in JSON repeats the key that is the text of the error."""
+
+
+def _check_pairs(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        names: set[str] = set()
+        for name, _ in pairs:
+            if name in names:
+                raise _RepeatedKeyError(name)
+            names.add(name)
+
+
+# Numbers remain texts: Python refuses to convert very long ones.
+_KEYS = json.JSONDecoder(object_pairs_hook=_check_pairs, parse_int=str, parse_float=str)
 
 
 def to_integer(value: float, path: str) -> int:

@@ -13,10 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mistbow.errors import bounded
 from storage_agent.promql.errors import PromqlError
 from storage_agent.promql.labels import NAME, RAW_NAME, Labels
 
 Op = Literal["=", "!=", "=~", "!~"]
+
+_MAX_QUOTED = 200
+"""The maximum number of characters of a pattern, and of a reason, that an error quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,10 @@ def full_match(pattern: str, texts: Iterable[str]) -> npt.NDArray[np.bool_]:
         checked = pa.array([*texts, ""], pa.string())
         matches = pc.match_substring_regex(checked, anchored(pattern))[:-1]
     except pa.ArrowInvalid as error:
+        # The error of RE2 quotes the pattern too.
+        quoted, reason = bounded(pattern, _MAX_QUOTED), bounded(str(error), _MAX_QUOTED)
         raise PromqlError(
-            f"{pattern!r} is not a valid regular expression (RE2): {error}"
+            f"{quoted!r} is not a valid regular expression (RE2): {reason}"
         ) from error
     array: npt.NDArray[np.bool_] = matches.to_numpy(zero_copy_only=False)
     return array.astype(np.bool_)

@@ -6,7 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from analytics.client.enabler import EnablerClient
 from analytics.plan.nodes import Plan
+from analytics.plan.orders import Lease
 from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.semantics import Definition, check
 
@@ -37,6 +39,12 @@ def deployment(text: str, since: int = 0, deployment_id: str = "d-1") -> Deploym
     return empty.defined_by(definitions(text), since)
 
 
+def without_digest(uid: str) -> str:
+    """Return the uid of a generation without its digest: DEPLOYMENT/NAME/NUMBER."""
+    insight, _, number = uid.rpartition("/")
+    return f"{insight}/{number.partition('_')[0]}"
+
+
 class AgentWithPoints:
     """The storage agent of a site whose newest points are a table."""
 
@@ -56,9 +64,10 @@ class AgentWithPoints:
 class MemoryJournal:
     """A journal in memory; no other enabler writes it."""
 
-    def __init__(self, *stored: tuple[str, Any]) -> None:
+    def __init__(self, *stored: tuple[str, Any], generation: int = 1) -> None:
         self._unread = list(stored)
         self.is_current = False
+        self.current_lease = Lease(generation, 1)
 
     async def unread(self) -> list[tuple[str, Any]]:
         """Return the stored events once."""
@@ -66,8 +75,21 @@ class MemoryJournal:
         unread, self._unread = self._unread, []
         return unread
 
+    async def lease(self) -> Lease:
+        """Return the lease."""
+        return self.current_lease
+
+    async def set_generation(self, generation: int) -> None:
+        """Store the generation of the lease."""
+        self.current_lease = Lease(generation, self.current_lease.epoch)
+
     async def append(self, key: str, event: Any, at: int) -> None:
         """Accept an event."""
 
     async def append_all(self, events: Mapping[str, Any], at: int) -> None:
         """Accept events."""
+
+
+def is_drained(enabler: EnablerClient, node: str) -> bool:
+    """Return whether a node is drained; False while the enabler sees no worker of the node."""
+    return any(each.drained for each in enabler.fog().nodes if each.name == node)

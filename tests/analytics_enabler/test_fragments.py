@@ -49,7 +49,7 @@ def test_version_begins_before_first_incomplete_window() -> None:
     plan = planned(SHORT, 12_345)
     assert required_version(plan, 0, ()).begin == 15_000 - 10_000
     # Of what stands already nothing is computed again.
-    assert required_version(plan, 60_000, ["d-1/a/1"]).begin == 65_000 - 10_000
+    assert required_version(plan, 60_000, [plan.insights[0].uid]).begin == 65_000 - 10_000
     assert required_version(plan, 60_000, ["other"]).begin == 5_000
 
 

@@ -105,7 +105,7 @@ def test_paused_deployment_frees_the_worker_and_keeps_its_results(live_site: Liv
         enabler.delete(deployment_id)
         eventually(lambda: live_site.worker.list() == [], what="the worker is free")
     assert [each.state for each in ended] == ["stopped"] * len(ended)
-    until = next(each.until for each in ended if each.uid.endswith("/1"))
+    until = next(each.until for each in ended if "/1_" in each.uid)
     points = stored_points(live_site.agent, "life.pause")
     before = expected_values(text, points, since, until)
     last = max(each.ts for each in found)

@@ -57,6 +57,7 @@ class Deployment:
     texts: dict[str, str]
     scheduler: str
     generations: list[Generation] = field(default_factory=list)
+    is_deleted: bool = False
 
     def learn(self, status: DeploymentStatus) -> None:
         """Update the generations to a status."""
@@ -90,6 +91,7 @@ class Deployments:
         self._seed = seed
         self._lock = threading.Lock()
         self._current: dict[str, Deployment] = {}
+        self._deleted: list[Deployment] = []
         self._paused: set[str] = set()
         self._submitted = 0
 
@@ -98,6 +100,12 @@ class Deployments:
         """The deployments that exist."""
         with self._lock:
             return list(self._current.values())
+
+    @property
+    def deleted(self) -> list[Deployment]:
+        """The deployments that were deleted."""
+        with self._lock:
+            return list(self._deleted)
 
     @property
     def drawn(self) -> list[Deployment]:
@@ -174,8 +182,10 @@ class Deployments:
                 except NotFoundError:
                     return  # an earlier attempt was carried out, but not answered
 
+            deployment.learn(self._insist(lambda client: client.show(deployment.id)))
             self._insist(delete)
-            del self._current[deployment.id]
+            deployment.is_deleted = True
+            self._deleted.append(self._current.pop(deployment.id))
 
     def results(self, deployment: Deployment, until: int) -> Results:
         """Return all results of a deployment up to a time (ms)."""

@@ -6,7 +6,7 @@ from analytics_enabler.deployments.merge import merge, moved_on
 from analytics_enabler.deployments.model import Deployment, DeploymentDeleted
 from analytics_enabler.deployments.move import Move
 from analytics_enabler.deployments.versions import version_of
-from tests.analytics_enabler.support import definitions, deployment
+from tests.analytics_enabler.support import definitions, deployment, without_digest
 
 TEXT = "a = COMPUTE {}(x) EVERY 1 s; b = COMPUTE AVG(y) EVERY 1 s"
 COMMON = deployment(TEXT.format("AVG"), since=1_000)
@@ -19,8 +19,8 @@ def amended(former: Deployment, text: str, at: int) -> Deployment:
 
 def spans(merged: Deployment, name: str = "a") -> list[tuple[str, int, int | None]]:
     """Return (uid, since, until) of the generations of an insight, by their beginnings."""
-    found = [each for each in merged.generations if each.name == name]
-    return [(each.uid, each.since, each.until) for each in sorted(found, key=lambda g: g.since)]
+    found = sorted((g for g in merged.generations if g.name == name), key=lambda g: g.since)
+    return [(without_digest(each.uid), each.since, each.until) for each in found]
 
 
 def test_merge_with_an_older_version_changes_nothing() -> None:
@@ -38,15 +38,32 @@ def test_merge_retains_the_results_of_the_earlier_of_two_amendments() -> None:
         assert merged.updated_at == 8_000
         assert spans(merged) == [
             ("d-1/a/1", 1_000, 5_000),
-            ("d-1/a/3", 5_000, 8_000),
+            ("d-1/a/2", 5_000, 8_000),
             ("d-1/a/2", 8_000, None),
         ]
-        (maximum,) = [each for each in merged.ended if each.number == 3]
+        # Workers of both sides have stored rows under these uids.
+        (maximum,) = [each for each in merged.ended if each.since == 5_000]
+        assert maximum.uid == earlier.live[0].uid != merged.live[0].uid == later.live[0].uid
         assert maximum.definition == earlier.live[0].definition
         assert spans(merged, "b") == [("d-1/b/1", 1_000, None)]
         # The merged version has the changes of both.
         assert merge(merged, earlier, 0) is merged
         assert merge(merged, later, 0) is merged
+
+
+def test_merge_of_versions_of_earlier_enablers_gives_one_of_two_equal_uids_another_number() -> None:
+    def plain(changed: Deployment) -> Deployment:
+        stored = [msgspec.structs.replace(g, uid=f"d-1/{g.name}/2") for g in changed.generations]
+        return msgspec.structs.replace(changed, generations=tuple(stored[-2:]))
+
+    earlier = plain(amended(COMMON, TEXT.format("MAX"), 5_000))
+    later = plain(amended(COMMON, TEXT.format("MIN"), 8_000))
+    merged = merge(earlier, later, 0)
+    assert [(g.number, g.since, g.until) for g in merged.generations if g.name == "a"] == [
+        (3, 5_000, 8_000),
+        (2, 8_000, None),
+    ]
+    assert merge(merged, earlier, 0) is merged
 
 
 def test_merge_has_the_text_the_version_and_the_author_of_the_later_amendment() -> None:
@@ -64,7 +81,7 @@ def test_merge_has_the_insight_that_only_the_earlier_amendment_added_until_the_l
     later = amended(COMMON, TEXT.format("MIN"), 8_000)
     merged = merge(later, earlier, 0)
     assert spans(merged, "c") == [("d-1/c/1", 5_000, 8_000)]
-    assert [each.uid for each in merged.live] == ["d-1/a/2", "d-1/b/1"]
+    assert [without_digest(each.uid) for each in merged.live] == ["d-1/a/2", "d-1/b/1"]
 
 
 def test_merge_does_not_compute_an_insight_twice_that_the_later_amendment_left_alone() -> None:

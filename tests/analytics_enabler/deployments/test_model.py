@@ -13,7 +13,7 @@ from analytics_enabler.deployments.model import (
 )
 from analytics_enabler.fragments import plans_of, whole
 from analytics_enabler.groups import Group
-from tests.analytics_enabler.support import definitions, deployment
+from tests.analytics_enabler.support import definitions, deployment, without_digest
 
 ALL = Group(scope=None, scheduler="fair")
 OLD = "a = COMPUTE AVG(x) EVERY 5 s; b = COMPUTE AVG(y) EVERY 5 s; c = COMPUTE AVG(z) EVERY 5 s"
@@ -23,7 +23,7 @@ NEW = (
 
 
 def uids(deployment: Deployment) -> list[str]:
-    return [generation.uid for generation in deployment.live]
+    return [without_digest(generation.uid) for generation in deployment.live]
 
 
 def test_first_tick_is_after_frontier() -> None:
@@ -37,7 +37,7 @@ def test_amended_deployment_continues_unchanged_insights_and_replaces_others_at_
     amended = deployment(OLD, since=10).defined_by(definitions(NEW), since=99)
     assert uids(amended) == ["d-1/b/1", "d-1/c/2", "d-1/d/1"]
     assert [generation.since for generation in amended.live] == [10, 99, 99]
-    ended = {g.uid: g.until for g in amended.generations if g.until is not None}
+    ended = {without_digest(g.uid): g.until for g in amended.generations if g.until is not None}
     assert ended == {"d-1/a/1": 99, "d-1/c/1": 99}
 
 
@@ -49,10 +49,24 @@ def test_amended_accumulator_keeps_the_step_of_its_stored_states() -> None:
     of_earlier_version = [one.with_step(1000) for one in definitions(text)]
     earlier = deployment(OLD).defined_by(of_earlier_version, since=10)
     amended = earlier.defined_by(definitions(text), since=99)
-    assert [(one.uid, one.since, one.insight.every_ms) for one in amended.live] == [
+    assert [(without_digest(one.uid), one.since, one.insight.every_ms) for one in amended.live] == [
         ("d-1/a/2", 10, 1000), ("d-1/b/2", 10, 1000), ("d-1/c/3", 99, 200),
     ]  # fmt: skip
     assert [one.insight for one in amended.live[:2]] == [one.insight for one in earlier.live[:2]]
+
+
+def test_amendment_of_a_deployment_of_an_earlier_version_has_the_next_number() -> None:
+    stored = deployment(OLD)
+    plain = [msgspec.structs.replace(g, uid=f"d-1/{g.name}/9") for g in stored.generations]
+    stored = msgspec.structs.replace(stored, generations=tuple(plain))
+    amended = stored.defined_by(definitions(NEW), since=99)
+    assert [each.number for each in amended.live] == [9, 10, 1]
+    assert amended.live[0].uid == "d-1/b/9"
+
+
+def test_earlier_version_reads_a_number_from_a_uid() -> None:
+    for each in deployment(OLD).generations:
+        assert int(each.uid.rpartition("/")[2]) > each.number == 1
 
 
 def test_insight_that_returns_starts_new_generation() -> None:
@@ -83,7 +97,7 @@ def test_ended_generation_runs_until_settled() -> None:
     assert len(amended.running) == 5
     assert amended.settled(lambda _: None) is amended
     settled = amended.settled(lambda _: ())
-    assert [generation.uid for generation in settled.running] == uids(amended)
+    assert settled.running == amended.live
     assert settled.settled(lambda _: ()) is settled
 
 
@@ -131,7 +145,7 @@ def test_amended_paused_deployment_stays_paused() -> None:
     assert uids(amended) == ["d-1/b/1", "d-1/c/2", "d-1/d/1"]
     assert amended.paused_at == 1000
     assert amended.running == ()
-    assert {each.uid for each in amended.ended} == {"d-1/a/1", "d-1/c/1"}
+    assert {without_digest(each.uid) for each in amended.ended} == {"d-1/a/1", "d-1/c/1"}
     assert not any(each.paused for each in amended.ended)
     assert uids(amended.resumed(1500, 300)) == ["d-1/b/2", "d-1/c/3", "d-1/d/2"]
 

@@ -33,7 +33,7 @@ class Catalogue:
         return {}
 
 
-def enabler(ahead_ms: int) -> tuple[Deployments, DeploymentMoves]:
+def enabler(ahead_ms: int, generation: int = 1) -> tuple[Deployments, DeploymentMoves]:
     """Return the deployments of an enabler whose clock is ahead, and their moves."""
 
     def clock() -> int:
@@ -47,7 +47,7 @@ def enabler(ahead_ms: int) -> tuple[Deployments, DeploymentMoves]:
 
     view = FabricView(AsyncAgentClient("http://127.0.0.1:1"), clock)
     view.whole = Fabric(site="a", sites=(Site(name="a", node="n", url="http://a"),))
-    journal: Any = MemoryJournal()
+    journal: Any = MemoryJournal(generation=generation)
     other: Any = MemoryJournal()
     catalogue: Any = Catalogue()
     nothing: Any = None
