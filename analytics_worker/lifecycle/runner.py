@@ -88,7 +88,7 @@ class FragmentRunner:
         self._trial = Trial(0, 0.0)
         self._is_orphan = False
         self._orphaned_sites: Mapping[str, int] = {}
-        self._stops = QueryStops(library)
+        self._stops = QueryStops(library, self._sources.note_late_stop)
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"run-{fragment.id}", daemon=True)
         self._corrections = PeriodicThread(

@@ -22,10 +22,12 @@ from analytics_worker.merge.decisions import (
     row_of,
 )
 from analytics_worker.merge.site_gaps import (
+    NEVER,
     SiteGap,
     gap_of_former_source,
     is_provisional,
     removal,
+    removed_gap,
     uncertain_of_new_source,
     with_certain_end,
 )
@@ -48,6 +50,11 @@ class SourceChanges:
         self._target = target
         self._clock = clock
         self._until: int | None = None
+        self._late_stops: dict[str, int] = {}
+        """Site -> the time (ms) after which queries that stopped late may have written its points.
+
+        Such a query has written results after a call of ``settle``.
+        """
 
     def begin(self, fragment: Fragment, until: int) -> None:
         """Begin the change to the sources of ``fragment``, and record which sites change.
@@ -72,6 +79,18 @@ class SourceChanges:
         """
         self._until = until
 
+    def note_late_stop(self, fragment: Fragment, frontier: int) -> None:
+        """Let the next call of ``settle`` bound the results of a query that has stopped late.
+
+        The stop of the query of ``fragment`` had raised an error. ``frontier``: the frontier (ms)
+        of the query at that time. Since then, the query may have written results, and decisions
+        about its sites, after a call of ``settle``.
+        """
+        if isinstance(fragment, Merge):
+            self._until = frontier if self._until is None else self._until
+            for site in fragment.sites:
+                self._late_stops[site] = min(frontier, self._late_stops.get(site, frontier))
+
     def settle(self, progress: RunnerProgress) -> None:
         """Let the active query decide about its sites, and forget all other sites.
 
@@ -89,6 +108,7 @@ class SourceChanges:
         if isinstance(fragment, Merge):
             self._forget_others(fragment, until)
         self._until = None
+        self._late_stops.clear()
 
     def _record_removed(
         self, merge: Merge, former_sites: Set[str], until: int, attributes: Mapping[str, Any]
@@ -159,14 +179,29 @@ class SourceChanges:
         """
         presence = read_presence(self._agent, merge.decisions)
         others = presence.last_gaps.keys() - merge.sites
-        removed = [(site, gap_of_former_source(presence.gaps_of(site))) for site in sorted(others)]
+        removed = [(site, self._removed_gap(presence, site)) for site in sorted(others)]
         changed = [
             gap for site, gap in removed if gap != presence.last_gaps[site] or is_provisional(gap)
         ]
         end = self._last_result(merge, until) if changed else until
         for gap in changed:
-            at_end = replace(with_certain_end(gap, end), until=max(until, gap.after))
-            self._append(merge, *_decisions_of(at_end))
+            last = max(until, gap.after, gap.until or 0)
+            at_end = replace(with_certain_end(gap, end), until=last)
+            decided = list(_decisions_of(at_end))
+            if presence.open_gap(gap.site) is not None:
+                # Otherwise, a worker of a former version would end the open gap at this removal,
+                # and its names with it.
+                decided.insert(0, SiteDecision(gap.after, gap.site, Forgotten()))
+            self._append(merge, *decided)
+
+    def _removed_gap(self, presence: Presence, site: str) -> SiteGap:
+        """Return the gap of a site that is no source, with the results of a late stop."""
+        gap = gap_of_former_source(presence.gaps_of(site))
+        if (since := self._late_stops.get(site)) is None:
+            return gap
+        return removed_gap(
+            site, gap.after, gap.until or 0, (*gap.uncertain, (since, NEVER)), gap.named
+        )
 
     def _last_result(self, merge: Merge, until: int) -> int:
         """Return the time (ms) of the last stored result, or ``until`` if this time is later."""
@@ -186,9 +221,11 @@ class SourceChanges:
 def _decisions_of(removed: SiteGap) -> Iterator[SiteDecision]:
     """Yield the decisions that record the gap of a removal.
 
-    A worker of a former version reads only the times of the second decision, which has an effect
-    there because of the first one.
+    A worker of a former version reads only the times of the second decision. There, it ends the gap
+    that the first decision has begun, unless the site has an open gap already.
     """
     gap, until = removed, removed.until or 0
-    yield SiteDecision(gap.after, gap.site, Left())
+    named_after = gap.named[0][0] if gap.named else until
+    left = Left() if named_after <= gap.after else Left(named_after)
+    yield SiteDecision(gap.after, gap.site, left)
     yield SiteDecision(until, gap.site, Forgotten(gap.after, gap.uncertain, gap.named))

@@ -193,6 +193,7 @@ class SourceChangesModel(RuleBasedStateMachine):
     """A merge whose sources leave, join, are added and are removed.
 
     ``tick``: the last tick with a result. ``frontier``: the stored frontier of the target.
+    ``former``: the query before the last takeover, if both ran on one worker.
     """
 
     def __init__(self) -> None:
@@ -202,6 +203,7 @@ class SourceChangesModel(RuleBasedStateMachine):
         self.tick = self.frontier = 0
         self.candidate: Query | None = None
         self.active: Query | None = Query(merge_of(GROUP, "a", "b"))
+        self.former: Query | None = None
         self.fragment = self.active.fragment
         self.changes = self.new_changes()
         self.corrector = ModelCorrector(self.streams, self.active.sources, 0)
@@ -255,6 +257,12 @@ class SourceChangesModel(RuleBasedStateMachine):
         if not queries:
             return
         writer = queries[0] if first == "active" else queries[-1]
+        self.write(ticks, writer, queries)
+        if self.active is not None:
+            self.frontier = max(self.frontier, self.tick - lag)
+
+    def write(self, ticks: int, writer: Query, queries: list[Query]) -> None:
+        """Write results; ``queries``: all queries that may write them."""
         presence = self.presence
         for _ in range(ticks):
             self.tick += 1
@@ -264,8 +272,6 @@ class SourceChangesModel(RuleBasedStateMachine):
                 frozenset.intersection(*(query.sources for query in queries)),
                 frozenset(presence.named(self.tick)).union(*(one.sources for one in queries)),
             )
-        if self.active is not None:
-            self.frontier = max(self.frontier, self.tick - lag)
 
     def blur(self, after: int, sources: frozenset[str]) -> None:
         """Note that another query may have written results after a tick, too."""
@@ -403,6 +409,7 @@ class SourceChangesModel(RuleBasedStateMachine):
             position = min(position, self.corrector.next)
         self.corrector = ModelCorrector(self.streams, candidate.sources, position)
         self.streams.target |= describe_insights(candidate.fragment) | {"decided": position}
+        self.former = None if candidate.is_elsewhere else self.active
         self.active, self.candidate, self.fragment = candidate, None, candidate.fragment
 
     @precondition(lambda self: self.active is not None)
@@ -416,6 +423,21 @@ class SourceChangesModel(RuleBasedStateMachine):
             gaps = last_gaps(self.presence.gaps, self.active.sources)
             assert not gaps.provisional, "corrections wait for ever"
 
+    @precondition(lambda self: self.active and self.former and not self.candidate)
+    @rule(ticks=st.integers(0, 2), left=st.one_of(st.none(), st.sampled_from(SITES)))
+    def stop_late(self, ticks: int, left: str | None) -> None:
+        """Stop the former query, which has written results and a decision after the handover."""
+        former, self.former = self.former, None
+        assert former is not None
+        assert self.active is not None
+        self.end_handover()
+        frontier = self.tick
+        self.write(ticks, former, [former, self.active])
+        if left in former.sources and self.presence.open_gap(left) is None:
+            self.decide(self.tick, left, Left())
+        self.changes.note_late_stop(former.fragment, frontier)
+        self.end_handover()
+
     @precondition(lambda self: self.candidate is not None and self.candidate.has_epochs)
     @rule()
     def fail_active(self) -> None:
@@ -425,7 +447,7 @@ class SourceChangesModel(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         """End the worker's process."""
-        self.active = self.candidate = None
+        self.active = self.candidate = self.former = None
         self.changes = self.new_changes()
         self.restart_corrector()
 

@@ -1,4 +1,7 @@
-"""Rows of decisions and checkpoints that workers stored before removals had uncertain ticks."""
+"""Decisions and checkpoints of workers of a version in which removals had no uncertain ticks.
+
+Workers of this version read theirs, and they read those of this version.
+"""
 
 from types import SimpleNamespace
 from typing import cast
@@ -8,12 +11,15 @@ import pytest
 from analytics_worker.lifecycle.runner_state import RunnerProgress
 from analytics_worker.merge.decisions import (
     CHECKPOINT,
+    Forgotten,
+    Joined,
+    Left,
     Presence,
     SiteDecision,
     checkpoint_of,
     from_rows,
 )
-from analytics_worker.merge.site_gaps import last_gaps
+from analytics_worker.merge.site_gaps import SiteGap, last_gaps
 from mistbow.streams.events import event_rows
 from tests.analytics_worker.lifecycle.source_changes_model import (
     Query,
@@ -93,3 +99,38 @@ def test_former_checkpoint_of_an_unfinished_removal() -> None:
     of_rows = Presence()
     of_rows.apply(decoded(BEGUN_MISSING))
     assert list(checkpoint_of({CHECKPOINT: stored}).gaps) == of_rows.gaps
+
+
+def gap_read_by_a_former_version(rows: list[SiteDecision]) -> SiteGap:
+    """Return the last gap of the site ``b``, as a worker of the former version reads decisions.
+
+    Such a worker ignores the fields that it does not know, and its corrections use the last gap.
+    """
+    gaps: list[SiteGap] = []
+    for one in rows:
+        is_missing = bool(gaps) and gaps[-1].until is None
+        match one.decision:
+            case Left(named_after) if not is_missing:
+                gaps.append(SiteGap(one.site, one.ts, None, named_after))
+            case Joined() | Forgotten() if is_missing:
+                ended = max(one.ts, gaps[-1].after)
+                gaps[-1] = SiteGap(one.site, gaps[-1].after, ended, gaps[-1].named_after)
+    return gaps[-1]
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_worker_of_a_former_version_reads_the_names_of_a_removed_missing_site(
+    *, is_new: bool
+) -> None:
+    model = SourceChangesModel()
+    if is_new:
+        # The site has not joined yet; the results up to 3 do not name it.
+        model.streams.rows += decoded([(0, NEW % 3)])
+    model.write_results(3, lag=0, first="active")
+    model.leave("b")
+    model.write_results(4, lag=0, first="active")
+    model.change_sources(set(), is_elsewhere=False)
+    gap = gap_read_by_a_former_version(model.streams.rows)
+    found = {tick: gap.is_named(tick) for tick in model.streams.results}
+    assert found == {tick: tick > 3 for tick in range(1, 8)}
+    assert not gap.is_named(9)

@@ -319,7 +319,7 @@ def test_missing_site_that_was_removed_and_is_back_is_named_where_it_was_a_sourc
 
 
 def test_results_do_not_name_a_site_that_only_a_candidate_reads(agent: AgentClient) -> None:
-    one, both = merge_of("unread", "a"), merge_of("unread", "a", "b")
+    one, both = merge_of("candidate", "a"), merge_of("candidate", "a", "b")
     with running(agent, one) as merge:
         merge.take_over(1, 100_000)
         merge.runner.accept(both)
@@ -349,6 +349,34 @@ def test_results_that_the_former_query_writes_until_it_stops_include_a_removed_s
         gaps = read_last_gaps(agent, one)
         ticks = (101_000, 101_001, 103_000, 103_001)
         assert [gaps.removed(tick) for tick in ticks] == [{"b"}, {"b"}, {"b"}, set()]
+
+
+def test_results_and_decisions_of_a_query_that_stops_late_block_no_corrections(
+    agent: AgentClient,
+) -> None:
+    both, one = merge_of("late", "a", "b"), merge_of("late", "a")
+    with running(agent, both) as merge:
+        merge.take_over(1, 100_000)
+        former = merge.library.queries[0]
+        former.stop_error = RuntimeError("the engine does not answer")
+        merge.runner.accept(one)
+        merge.take_over(2, 102_000)
+        target = both.target.stream
+        eventually(
+            lambda: agent.info(target).attributes["decides"] == one.fingerprint,
+            what="the removal is settled",
+        )
+        assert not former.ended
+        store(agent, target, agent.info(target).epoch, ("i", 104_000, 1.0))
+        merge.decide(SiteDecision(104_000, "b", Left()))
+        assert read_last_gaps(agent, one).provisional == {"b"}
+        former.stop_error = None
+        eventually(
+            lambda: not read_last_gaps(agent, one).provisional, what="the removal is settled again"
+        )
+        gaps = read_last_gaps(agent, one)
+        ticks = (101_000, 104_000, 104_001)
+        assert [gaps.removed(tick) for tick in ticks] == [{"b"}, {"b"}, set()]
 
 
 def test_gap_of_a_new_site_begins_at_its_removal_although_a_query_did_not_take_over(

@@ -177,3 +177,15 @@ def test_results_that_lack_a_site_with_a_decided_join_are_corrected_after_its_re
     assert model.streams.results[3].included == {"a"}
     assert model.streams.results[3].named == {"b"}
     model.teardown()
+
+
+def test_results_and_a_decision_of_a_query_that_stops_late_lose_no_points() -> None:
+    """The first attempt to stop the query has failed."""
+    model = SourceChangesModel()
+    model.write_results(3, lag=0, first="active")
+    hand_over(model, "")
+    model.stop_late(2, "b")
+    model.write_results(1, lag=0, first="active")
+    model.correct_late_panes(frozenset())
+    assert model.streams.results[5].included == {"a", "b"}
+    model.teardown()
