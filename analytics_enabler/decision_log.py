@@ -199,6 +199,16 @@ class DecisionLog:
                     await self._append(msgspec.structs.replace(decision, number=self._next_number))
                     self._note(decision)
 
+    async def reclaim(self) -> None:
+        """Forget all decisions, also those that are not stored; then claim and read the stream."""
+        async with self._storing:
+            self._journal.reclaim()
+            for each in (self._stored, self._waiting, self._latest):
+                each.clear()
+            self._next_number = 0
+            self._is_current = self.is_loaded = False
+        self._task.wake()
+
     async def _store_waiting(self) -> float | None:
         async with self._storing:
             return await self._store()

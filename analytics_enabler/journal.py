@@ -125,8 +125,7 @@ class EventJournal(Generic[Event]):
         if self.fenced or self._lease is None:
             raise FencedError(
                 f"another enabler has claimed the stream {self._stream} of this site",
-                hint="Send requests to that enabler, or restart this enabler to claim the stream "
-                "again.",
+                hint="Send requests to that enabler. This one takes over when that one has ended.",
             )
         return self._lease
 

@@ -1,7 +1,7 @@
 """The process of the enabler: builds the components and serves the API."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import cast
 
@@ -10,6 +10,7 @@ from prometheus_client import REGISTRY
 
 from analytics.client.worker import AsyncWorkerClient
 from analytics.insight_models import DeploymentStatus
+from analytics.plan.orders import Lease
 from analytics_enabler.agent_proxy import AgentProxy
 from analytics_enabler.api import descriptions
 from analytics_enabler.api.decisions import decisions_router
@@ -122,6 +123,14 @@ def create_app(
     async def is_in_charge() -> bool:
         return await deployments.is_in_charge()
 
+    async def announced_lease() -> Lease | None:
+        if role.is_known and deployments.current_lease is not None:
+            # Without an answer of the agent, the announcement fails too.
+            with suppress(MistbowError):
+                await deployments.lease()
+            return deployments.current_lease
+        return None
+
     def is_standby() -> bool:
         return role.is_standby
 
@@ -151,8 +160,8 @@ def create_app(
     planner = Planner(agent, placements, settings.patience_ms)
     driver = PlacementDriver(settings=settings.scheduler_settings)
     history = ExecutionHistory(decisions, driver, fabric_view)
-    directory = DomainDirectory(domain, sites.selector, fabric_view)
-    proxy = DomainProxy(directory, settings)
+    directory = DomainDirectory(domain, sites.selector, fabric_view, lambda: deployments.fenced)
+    proxy = DomainProxy(directory, settings, settings.enabler_url)
     copy = StandbyCopy(domain, agent, deployments, placements, decisions, proxy)
     role = DomainRole(directory, fabric_view, copy)
     rates = PointRates(agent)
@@ -168,7 +177,7 @@ def create_app(
         agent,
         Enabler(domain=domain, url=settings.enabler_url),
         sites.selector,
-        lambda: deployments.current_lease if role.is_known else None,
+        announced_lease,
         lambda: role.is_active,
         settings.identity,
     )
@@ -313,8 +322,8 @@ async def _unready_reasons(
 ) -> list[str]:
     if deployments.fenced:
         return [
-            "another enabler has taken over this site: stop one of the two, "
-            "and restart this one if it is the one to stay"
+            "another enabler has taken over this site: stop one of the two; this one takes over "
+            "again when the other one has ended"
         ]
     if not deployments.is_loaded:
         outage = reconciler.outage()

@@ -117,6 +117,14 @@ class Deployments:
         async with self._lock:
             await self._refresh()
 
+    async def reclaim(self) -> None:
+        """Forget all deployments; ``refresh`` then claims the lease, and reads the whole stream."""
+        async with self._lock:
+            self._journal.reclaim()
+            self._by_id.clear()
+            self.deletions = Deletions()
+            self._is_current = self.is_loaded = False
+
     async def check(self, queries: str, amended: str | None = None) -> Checked:
         """Return the definitions and the diagnostics of a text.
 

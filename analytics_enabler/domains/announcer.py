@@ -1,7 +1,7 @@
 """The announcement that an enabler sends to the agent of its site each second."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -22,8 +22,9 @@ _PERIOD_S = 1.0
 class EnablerAnnouncer:
     """Announces the enabler while it has a lease, and reports when it stops.
 
-    ``sites``: returns the sites of its domain. ``lease``: returns the lease of the enabler on its
-    domain; None while the enabler starts, or is fenced. ``is_active``: returns whether the enabler
+    ``sites``: returns the sites of its domain. ``lease``: reads the lease of the enabler on its
+    domain; None while the enabler starts, or is fenced, since the announcement at its site is then
+    that of another enabler. ``is_active``: returns whether the enabler
     is active. ``identity``: the identity of the enabler; None: no identity.
     """
 
@@ -32,7 +33,7 @@ class EnablerAnnouncer:
         agent: AsyncAgentClient,
         enabler: Enabler,
         sites: Callable[[], Selector],
-        lease: Callable[[], Lease | None],
+        lease: Callable[[], Awaitable[Lease | None]],
         is_active: Callable[[], bool],
         identity: IdentityFile | None = None,
     ) -> None:
@@ -52,7 +53,7 @@ class EnablerAnnouncer:
             await self._leave()
 
     async def _announce(self) -> None:
-        lease = self._lease()
+        lease = await self._lease()
         if lease is not None:
             enabler = msgspec.structs.replace(
                 self._enabler,
@@ -65,10 +66,10 @@ class EnablerAnnouncer:
             await self._agent.announce_enabler(enabler)
 
     async def _leave(self) -> None:
-        if self._lease() is None:
-            return
         try:
             async with asyncio.timeout(_PERIOD_S):
+                if await self._lease() is None:
+                    return
                 await self._agent.remove_enabler(self._enabler.domain)
         except (MistbowError, TimeoutError) as error:
             log.info("enabler_leave_failed", reason=str(error))

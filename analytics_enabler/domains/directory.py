@@ -1,6 +1,6 @@
 """The enablers of the fabric, and the domain to which a deployment belongs."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from analytics_enabler.domains.sources import sources_of
@@ -29,14 +29,23 @@ class KnownEnabler:
 
 
 class DomainDirectory:
-    """The domains of the fabric; ``domain``, ``selector``: the name and the sites of this one."""
+    """The domains of the fabric; ``domain``, ``selector``: the name and the sites of this one.
+
+    ``is_fenced``: returns whether another enabler of this domain has fenced this one. A fenced
+    enabler does not announce itself, so the announcement at its site is that of the other one.
+    """
 
     def __init__(
-        self, domain: str, selector: Callable[[], Selector], fabric_view: FabricView
+        self,
+        domain: str,
+        selector: Callable[[], Selector],
+        fabric_view: FabricView,
+        is_fenced: Callable[[], bool] = lambda: False,
     ) -> None:
         self.domain = domain
         self._selector = selector
         self._fabric_view = fabric_view
+        self._is_fenced = is_fenced
 
     @property
     def is_alone(self) -> bool:
@@ -55,11 +64,21 @@ class DomainDirectory:
     def others(self) -> list[KnownEnabler]:
         """Return all enablers of the fabric except this one."""
         fabric = self._fabric_view.whole
-        return [] if fabric is None else list(_others(fabric, self.domain))
+        if fabric is None:
+            return []
+        own, is_fenced = self.domain, self._is_fenced()
+        return [*_others(fabric, own), *(_announced_here(fabric, own) if is_fenced else ())]
 
     def rivals(self) -> list[KnownEnabler]:
         """Return the other enablers of this domain, whether reachable or not."""
         return [each for each in self.others() if each.enabler.domain == self.domain]
+
+    def successor(self) -> KnownEnabler | None:
+        """Return the enabler of this domain and site that has fenced this one; None: it is gone."""
+        fabric = self._fabric_view.whole
+        if fabric is None or not self._is_fenced():
+            return None
+        return next(_announced_here(fabric, self.domain), None)
 
     def warnings(self) -> list[str]:
         """Return why a takeover would change the sites that the domain has."""
@@ -154,6 +173,14 @@ def _others(fabric: Fabric, own: str) -> Iterable[KnownEnabler]:
             if enabler.domain in wide and enabler.own_site_only:
                 continue
             yield KnownEnabler(site.name, enabler, site.reachable)
+
+
+def _announced_here(fabric: Fabric, domain: str) -> Iterator[KnownEnabler]:
+    """Yield the enabler of a domain that is announced at the agent's site, if there is one."""
+    for site in fabric.sites:
+        for enabler in site.enablers:
+            if (site.name, enabler.domain) == (fabric.site, domain):
+                yield KnownEnabler(site.name, enabler, site.reachable)
 
 
 def _members(selector: Selector, fabric: Fabric) -> frozenset[str]:

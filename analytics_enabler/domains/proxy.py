@@ -86,10 +86,12 @@ class DomainProxy:
     """Sends requests to other enablers with the rights of their callers.
 
     The scope of the caller was checked already. A request is proxied to at most one domain.
+    ``own_url``: the address at which this enabler announces itself.
     """
 
-    def __init__(self, directory: DomainDirectory, trust: TokenSettings) -> None:
+    def __init__(self, directory: DomainDirectory, trust: TokenSettings, own_url: str = "") -> None:
         self.directory = directory
+        self._own_url = own_url
         self.clients = EnablerClients(directory.others, trust)
 
     async def close(self) -> None:
@@ -107,10 +109,18 @@ class DomainProxy:
         """Return the answer of the active enabler of this domain to a request to its standby.
 
         The active enabler proxies the request if it belongs to another domain. Raises
-        ``UnavailableError`` if there is no active enabler.
+        ``UnavailableError`` if there is no active enabler, and ``FencedError`` if the active
+        enabler of this site announces the address of this one.
         """
         domain = self.directory.domain
         active = self.directory.active(domain)
+        is_here = active is not None and active == self.directory.successor()
+        if active is not None and is_here and active.enabler.url == self._own_url:
+            raise FencedError(
+                f"another enabler of the domain {domain} has taken over this site, and announces "
+                f"the address of this one: {self._own_url}",
+                hint="Stop one of the two, or give each of them its own MISTBOW_ENABLER_URL.",
+            )
         if active is None or _BY_STANDBY in request.headers:
             raise UnavailableError(
                 f"this enabler is a standby of the domain {domain}, which has no active enabler",

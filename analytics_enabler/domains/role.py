@@ -62,6 +62,7 @@ class DomainRole:
         STANDBY -> ACTIVE     no other one was active for GRACE_S, or TURN_S longer if a standby
                               of a greater rank is reachable: with a greater generation
         ACTIVE -> STANDBY     another active enabler has a greater rank
+        ACTIVE -> STANDBY     this enabler is fenced: another one has claimed its streams
 
     Two enablers that cannot reach each other may both be active. This costs work, but changes no
     result: workers obey the greater lease, and results are idempotent.
@@ -71,6 +72,10 @@ class DomainRole:
     refused its orders for GRACE_S, all sites were reachable for GRACE_S, and no other enabler of
     the domain is active. While a site is unreachable, an unknown enabler at that site may hold the
     obeyed lease. So the generation is then raised after SPLIT_S.
+
+    A fenced standby copies nothing, because the streams of its site belong to its successor. Once
+    the successor was not seen for GRACE_S, whether active or not, the standby forgets what it has
+    read. It claims the streams again when it takes over, or follows an enabler at another site.
 
     ``timer``: a monotonic time (s). The time for which this process was paused does not count,
     because it has seen no other enabler in this time.
@@ -94,6 +99,8 @@ class DomainRole:
         self._greatest_rival: int | None = None
         self._followed: KnownEnabler | None = None
         """The active enabler that this standby has followed last."""
+        self._succeeded_at = self._since
+        """The last time at which this enabler was not fenced, or its successor was seen."""
         self._stepped_down = asyncio.Event()
         self.state = RoleState.STARTING
 
@@ -131,11 +138,24 @@ class DomainRole:
         except MistbowError:
             if not self.is_active:
                 # Nothing was seen meanwhile, so the silence of other enablers is no evidence.
-                self._since = self._timer()
+                self._since = self._succeeded_at = self._timer()
             raise
         self._note_rivals()
         self._note_split()
+        is_fenced = await self._note_fence()
         active = self._directory.active(self._directory.domain)
+        if is_fenced:
+            self._enter_fenced(active)
+        else:
+            await self._change(active, rival_lease)
+        if self.state is RoleState.STANDBY and active is not None:
+            self._since, self._followed = self._timer(), active
+            if not is_fenced:
+                await self._follow(active)
+        return self.is_active
+
+    async def _change(self, active: KnownEnabler | None, rival_lease: Lease | None) -> None:
+        """Change the state; ``active``: the other active enabler of the domain."""
         match self.state:
             case RoleState.ACTIVE if active is not None and active.rank > self._rank():
                 self._enter(RoleState.STANDBY, active)
@@ -147,10 +167,6 @@ class DomainRole:
                 await self._take_over()
             case RoleState.ACTIVE:
                 await self._outrank(rival_lease if active is None else None)
-        if self.state is RoleState.STANDBY and active is not None:
-            self._since = self._timer()
-            await self._follow(active)
-        return self.is_active
 
     def _all_stand_by(self) -> bool:
         """Return whether every other enabler of the domain is reachable, and a standby."""
@@ -172,8 +188,25 @@ class DomainRole:
         fabric = self._fabric_view.whole
         return lease.generation, lease.epoch, "" if fabric is None else fabric.site
 
+    async def _note_fence(self) -> bool:
+        """Return whether this enabler is fenced, which ends after its successor has ended."""
+        if not self._copy.is_fenced:
+            self._succeeded_at = self._timer()
+            return False
+        if self._directory.successor() is not None:
+            self._succeeded_at = self._timer()
+        if self._timer() - self._succeeded_at < GRACE_S:
+            return True
+        await self._copy.reclaim()
+        return False
+
+    def _enter_fenced(self, active: KnownEnabler | None) -> None:
+        """Become a standby, whose successor reads the same streams, so it has all changes."""
+        if self.state is not RoleState.STANDBY:
+            self._enter(RoleState.STANDBY, active)
+        self._stepped_down.set()
+
     async def _follow(self, active: KnownEnabler) -> None:
-        self._followed = active
         try:
             await self._copy.update(active)
         except MistbowError as error:

@@ -64,6 +64,22 @@ class StandbyCopy:
         """The lease of this enabler; None: not claimed yet, or fenced."""
         return self._deployments.current_lease
 
+    @property
+    def is_fenced(self) -> bool:
+        """Whether another enabler has claimed the streams of this site, and this one knows it."""
+        return self._deployments.fenced
+
+    async def reclaim(self) -> None:
+        """Forget everything that was read or recorded; the next use claims the streams again.
+
+        Another enabler has written the streams since then.
+        """
+        self._of = None
+        self._refused.clear()
+        await self._deployments.reclaim()
+        self._placements.reclaim()
+        await self._decisions.reclaim()
+
     async def promote(self, above: int | None) -> None:
         """Claim the streams of this site, with a generation greater than ``above``.
 
@@ -78,11 +94,14 @@ class StandbyCopy:
 
     def record_takeover(self, own_site: str, former_site: str, waited_s: float) -> None:
         """Record the decision to take over from the active enabler at the site ``former_site``."""
+        of_site = f"at the site {former_site}"
+        if former_site == own_site:
+            of_site = "that had claimed the streams of this site"
         self._decisions.record(
             DecisionKind.ENABLER_TOOK_OVER,
             self._domain,
             what=f"the enabler at the site {own_site} has taken over the domain {self._domain}",
-            why=f"the enabler at the site {former_site} was not seen active for {waited_s:g} s",
+            why=f"the enabler {of_site} was not seen active for {waited_s:g} s",
             by=ENABLER,
         )
 

@@ -252,7 +252,7 @@ def failed_reconciliation(since: int | None, error: Exception) -> Outage:
     match error:
         case FencedError():
             what = "another enabler has taken over this site"
-            consequence = "Stop one of the two enablers"
+            consequence = "This one takes over again when the other one has ended"
         case UnavailableError():
             what = "the enabler cannot use the storage agent of its site"
             consequence = "Workers continue with their fragments, and the enabler tries again"

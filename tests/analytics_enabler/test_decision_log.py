@@ -156,6 +156,41 @@ async def test_only_the_enabler_with_the_lease_stores_decisions(
         assert subjects(old.newest(10)) == ["s1", "s2", "s3", "s4"]
 
 
+async def test_reclaimed_log_has_only_stored_decisions(
+    agent_url: str, clock: Callable[[], int]
+) -> None:
+    first, second = Lease(), Lease()
+    second.is_held = False
+    async with (
+        running_log(agent_url, first, clock) as old,
+        running_log(agent_url, second, clock) as new,
+    ):
+        record(old, 1)
+
+        async def first_stored() -> bool:
+            return await stored(agent_url) == [0]
+
+        await aeventually(first_stored)
+        first.is_held, second.is_held = False, True
+        record(old, 2)
+        record(new, 3)
+
+        async def second_stored() -> bool:
+            return await stored(agent_url) == [0, 1]
+
+        await aeventually(second_stored)
+        await old.reclaim()
+        assert not old.is_loaded
+        first.is_held, second.is_held = True, False
+
+        async def is_loaded() -> bool:
+            return old.is_loaded
+
+        await aeventually(is_loaded)
+        assert subjects(old.newest(10)) == ["s1", "s3"]
+        assert await stored(agent_url) == [0, 1]
+
+
 async def test_copied_decisions_are_stored_once_and_survive_a_restart(
     agent_url: str, clock: Callable[[], int]
 ) -> None:

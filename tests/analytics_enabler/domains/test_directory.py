@@ -28,11 +28,15 @@ def site(name: str, *enablers: Enabler, reachable: bool = True, region: str = ""
 
 
 def directory(
-    fabric: Fabric, domain: str = "all", selector: Selector = Selector()
+    fabric: Fabric,
+    domain: str = "all",
+    selector: Selector = Selector(),
+    *,
+    is_fenced: bool = False,
 ) -> DomainDirectory:
     view = FabricView(AsyncAgentClient("http://127.0.0.1:1"), system_clock, lambda: selector)
     view.whole = fabric
-    return DomainDirectory(domain, lambda: selector, view)
+    return DomainDirectory(domain, lambda: selector, view, lambda: is_fenced)
 
 
 @pytest.mark.parametrize(
@@ -141,3 +145,19 @@ def test_standby_with_other_sites_is_a_warning() -> None:
         "the enabler at the site b has other sites in the domain north (b) than this one (b, c): "
         "give both the same MISTBOW_DOMAIN_SITES"
     )
+
+
+@pytest.mark.parametrize("own_site_only", [False, True])
+def test_announcement_at_the_own_site_is_that_of_the_successor_of_a_fenced_enabler(
+    *, own_site_only: bool
+) -> None:
+    announced = Enabler(domain="all", url="http://a:8000", own_site_only=own_site_only)
+    fabric = Fabric(site="a", sites=(site("a", announced), site("b")))
+    assert directory(fabric).successor() is directory(fabric).active("all") is None
+    fenced = directory(fabric, is_fenced=True)
+    successor = fenced.successor()
+    assert successor is not None
+    assert successor.enabler == announced
+    assert fenced.active("all") == successor
+    assert fenced.rivals() == [successor]
+    assert directory(Fabric(site="a", sites=(site("a"),)), is_fenced=True).successor() is None

@@ -1,5 +1,6 @@
 """The role of an enabler in its domain: which enabler is active, by what each can observe."""
 
+from contextlib import suppress
 from typing import Any
 
 from analytics.plan.orders import Lease
@@ -15,29 +16,46 @@ from analytics_enabler.domains.role import (
 from analytics_enabler.fabric_view import FabricView
 from mistbow.clock import system_clock
 from mistbow.domains import Selector
+from mistbow.errors import UnavailableError
 from mistbow.fabric import Enabler, Fabric, Site
 
 _STEP_S = 0.5
 
 
 class Copy:
-    """The lease of an enabler; a promotion raises its generation."""
+    """The lease of an enabler; a promotion claims it, and raises its generation."""
 
     def __init__(self, lease: Lease) -> None:
         self.lease: Lease | None = lease
+        self.is_fenced = False
+        self.stored = lease
+        """The newest lease of the streams of the site."""
         self.followed: list[str] = []
         self.taken_over: list[str] = []
 
+    def fence(self, lease: Lease) -> None:
+        self.lease, self.stored, self.is_fenced = None, lease, True
+
+    async def reclaim(self) -> None:
+        self.is_fenced = False
+
     async def promote(self, above: int | None) -> None:
-        assert self.lease is not None
-        least = self.lease.generation if above is None else above + 1
-        self.lease = Lease(max(self.lease.generation, least), self.lease.epoch)
+        lease = self.lease or Lease(self.stored.generation, self.stored.epoch + 1)
+        least = lease.generation if above is None else above + 1
+        self.lease = self.stored = Lease(max(lease.generation, least), lease.epoch)
 
     def record_takeover(self, own_site: str, former_site: str, waited_s: float) -> None:
         self.taken_over.append(f"{own_site} from {former_site} after {waited_s:g} s")
 
     async def update(self, active: KnownEnabler) -> None:
         self.followed.append(active.site)
+
+
+def enabler_of(site: str, lease: Lease, is_active: bool) -> Enabler:
+    return Enabler(
+        domain="all", url=f"http://{site}:8000", generation=lease.generation, epoch=lease.epoch,
+        is_active=is_active,
+    )  # fmt: skip
 
 
 class Place:
@@ -48,22 +66,26 @@ class Place:
         self.others: dict[str, tuple[Lease, bool]] = {}
         self.unreachable: set[str] = set()
         self.without_enabler: set[str] = set()
+        self.successor: tuple[Lease, bool] | None = None
+        """The lease of another enabler of the site, and whether it is active."""
+        self.is_away = False
+        """Whether the agent does not answer."""
         self.copy = Copy(Lease(generation, 1))
         agent: Any = self
         copy: Any = self.copy
         selector = Selector()
         view = FabricView(agent, system_clock, lambda: selector)
-        directory = DomainDirectory("all", lambda: selector, view)
+        directory = DomainDirectory("all", lambda: selector, view, lambda: self.copy.is_fenced)
         self.role = DomainRole(directory, view, copy, lambda: self.now)
 
     async def fabric(self) -> Fabric:
         """Answer as the agent of the site does."""
-        sites = [Site(name="b", node="n-b", url="http://b")]
+        if self.is_away:
+            raise UnavailableError("the agent does not answer")
+        here = () if self.successor is None else (enabler_of("b", *self.successor),)
+        sites = [Site(name="b", node="n-b", url="http://b", enablers=here)]
         for name, (lease, is_active) in self.others.items():
-            enabler = Enabler(
-                domain="all", url=f"http://{name}:8000", generation=lease.generation,
-                epoch=lease.epoch, is_active=is_active,
-            )  # fmt: skip
+            enabler = enabler_of(name, lease, is_active)
             sites.append(
                 Site(
                     name=name, node=name, url=f"http://{name}", enablers=(enabler,),
@@ -79,7 +101,8 @@ class Place:
         """Update the role twice a second for some seconds; return the role."""
         for _ in range(round(seconds / _STEP_S)):
             self.now += _STEP_S
-            await self.role.update(rival_lease)
+            with suppress(UnavailableError):
+                await self.role.update(rival_lease)
         return self.role.state
 
 
@@ -210,3 +233,58 @@ async def test_refusals_that_end_raise_no_lease() -> None:
         await place.run(GRACE_S - 1, rival_lease=Lease(9, 3))
         await place.run(_STEP_S)
     assert place.copy.lease == Lease(5, 1)
+
+
+async def fenced() -> Place:
+    """Return a place whose enabler another one of the site has fenced."""
+    place = await active(5)
+    place.successor = Lease(5, 2), True
+    place.copy.fence(Lease(5, 2))
+    assert await place.run(_STEP_S) is RoleState.STANDBY
+    return place
+
+
+async def test_fenced_enabler_takes_over_once_its_successor_has_ended() -> None:
+    place = await fenced()
+    assert await place.run(2 * GRACE_S) is RoleState.STANDBY
+    place.successor = None
+    assert await place.run(GRACE_S - _STEP_S) is RoleState.STANDBY
+    assert place.copy.is_fenced
+    assert await place.run(_STEP_S) is RoleState.ACTIVE
+    assert place.copy.lease == Lease(6, 3)
+    assert place.copy.taken_over == ["b from b after 4 s"]
+    # The streams of the site belonged to the successor.
+    assert place.copy.followed == []
+
+
+async def test_absence_of_the_agent_is_no_end_of_a_successor() -> None:
+    place = await fenced()
+    place.is_away = True
+    await place.run(2 * GRACE_S)
+    place.is_away, place.successor = False, None
+    assert await place.run(GRACE_S - _STEP_S) is RoleState.STANDBY
+    assert await place.run(_STEP_S) is RoleState.ACTIVE
+
+
+async def test_fenced_standby_follows_again_once_its_successor_has_ended() -> None:
+    """Both enablers of the site are standbys of the enabler at ``a``."""
+    place = await standby()
+    place.successor = Lease(1, 2), False
+    place.copy.fence(Lease(1, 2))
+    followed = len(place.copy.followed)
+    assert await place.run(2 * GRACE_S) is RoleState.STANDBY
+    assert len(place.copy.followed) == followed
+    place.successor = None
+    assert await place.run(GRACE_S) is RoleState.STANDBY
+    assert not place.copy.is_fenced
+    assert len(place.copy.followed) > followed
+
+
+async def test_fenced_enabler_leaves_the_domain_to_a_standby_at_another_site() -> None:
+    place = await fenced()
+    place.others["a"] = Lease(1, 1), False
+    place.successor = None
+    assert await place.run(GRACE_S + TURN_S / 2) is RoleState.STANDBY
+    place.others["a"] = Lease(6, 1), True
+    assert await place.run(2 * GRACE_S) is RoleState.STANDBY
+    assert place.copy.followed[-1] == "a"

@@ -136,8 +136,8 @@ GOLDEN = [
     ),
     (
         outages.failed_reconciliation(SINCE, FencedError("epoch 2 owns the stream")),
-        f"another enabler has taken over this site {AT}: epoch 2 owns the stream. Stop one of the "
-        "two enablers.",
+        f"another enabler has taken over this site {AT}: epoch 2 owns the stream. This one takes "
+        "over again when the other one has ended.",
     ),
     (
         outages.failed_reconciliation(SINCE, ValueError()),
