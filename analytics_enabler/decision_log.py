@@ -200,12 +200,13 @@ class DecisionLog:
                     self._note(decision)
 
     async def reclaim(self) -> None:
-        """Forget all decisions, also those that are not stored; then claim and read the stream."""
+        """Drop the decisions that are not stored; then claim the stream, and read it as a whole.
+
+        Until then, the decisions that were read before are retained for readers.
+        """
         async with self._storing:
             self._journal.reclaim()
-            for each in (self._stored, self._waiting, self._latest):
-                each.clear()
-            self._next_number = 0
+            self._waiting.clear()
             self._is_current = self.is_loaded = False
         self._task.wake()
 
@@ -247,6 +248,10 @@ class DecisionLog:
 
     async def _load(self) -> None:
         unread = [decision for _, decision in await self._journal.unread()]
+        if not self.is_loaded:
+            self._stored.clear()
+            self._latest.clear()
+            self._next_number = 0
         for decision in sorted(unread, key=lambda each: each.number):
             if decision.number >= self._next_number:
                 self._add(decision)
