@@ -187,12 +187,8 @@ class SourceChanges:
         for gap in changed:
             last = max(until, gap.after, gap.until or 0)
             at_end = replace(with_certain_end(gap, end), until=last)
-            decided = list(_decisions_of(at_end))
-            if presence.open_gap(gap.site) is not None:
-                # Otherwise, a worker of a former version would end the open gap at this removal,
-                # and its names with it.
-                decided.insert(0, SiteDecision(gap.after, gap.site, Forgotten()))
-            self._append(merge, *decided)
+            missing = presence.open_gap(gap.site)
+            self._append(merge, *_end_of_other_gap(missing, at_end), *_decisions_of(at_end))
 
     def _removed_gap(self, presence: Presence, site: str) -> SiteGap:
         """Return the gap of a site that is no source, with the results of a late stop."""
@@ -218,6 +214,24 @@ class SourceChanges:
         self._agent.at(location.site).append(location.stream, rows, epoch=epoch)
 
 
+def _end_of_other_gap(missing: SiteGap | None, removed: SiteGap) -> Iterator[SiteDecision]:
+    """Yield the decision that ends an open gap with other ticks or names than those of a removal.
+
+    Otherwise, a worker of a former version would take the open gap for that of the removal.
+    """
+    if missing is None:
+        return
+    if (missing.after, missing.named_after) != (removed.after, _named_after(removed)):
+        yield SiteDecision(removed.after, removed.site, Forgotten())
+
+
+def _named_after(removed: SiteGap) -> int | None:
+    """Return the time (ms) after which results name a removed site, as in ``Left``."""
+    until = removed.until or 0
+    first = removed.named[0][0] if removed.named else until
+    return None if first <= removed.after else first
+
+
 def _decisions_of(removed: SiteGap) -> Iterator[SiteDecision]:
     """Yield the decisions that record the gap of a removal.
 
@@ -225,7 +239,5 @@ def _decisions_of(removed: SiteGap) -> Iterator[SiteDecision]:
     that the first decision has begun, unless the site has an open gap already.
     """
     gap, until = removed, removed.until or 0
-    named_after = gap.named[0][0] if gap.named else until
-    left = Left() if named_after <= gap.after else Left(named_after)
-    yield SiteDecision(gap.after, gap.site, left)
+    yield SiteDecision(gap.after, gap.site, Left(_named_after(gap)))
     yield SiteDecision(until, gap.site, Forgotten(gap.after, gap.uncertain, gap.named))
