@@ -170,8 +170,8 @@ async def test_clients_of_the_proxy_are_closed_with_the_enabler(
     proxies: list[DomainProxy] = []
 
     class RecordedProxy(DomainProxy):
-        def __init__(self, directory: DomainDirectory, trust: TokenSettings) -> None:
-            super().__init__(directory, trust)
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
             proxies.append(self)
 
     monkeypatch.setattr(main, "DomainProxy", RecordedProxy)
