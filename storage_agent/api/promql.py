@@ -25,7 +25,13 @@ from storage_agent.promql.encode import Chunks, encode_items
 from storage_agent.promql.engine import Query, QueryEngine
 from storage_agent.promql.errors import PromqlError, bad_data, to_promql_error
 from storage_agent.promql.label_index import LabelIndex
-from storage_agent.promql.labels import Labels, is_label_name, metric_name
+from storage_agent.promql.labels import (
+    Labels,
+    is_label_name,
+    metric_name,
+    omit_original_names,
+    sort_labels,
+)
 from storage_agent.promql.matchers import match_series
 from storage_agent.promql.parameters import Parameters, read_parameters
 from storage_agent.promql.querier import Querier
@@ -84,10 +90,12 @@ def _add_label_routes(routes: APIRouter, index: LabelIndex) -> None:
 
         def select(label_sets: list[Labels]) -> Chunks:
             try:
-                if not selectors:
-                    return encode(label_sets)
-                matches = np.any([match_series(each, label_sets) for each in selectors], axis=0)
-                return encode(list(itertools.compress(label_sets, matches)))
+                matching = label_sets
+                if selectors:
+                    matches = np.any([match_series(each, label_sets) for each in selectors], axis=0)
+                    matching = list(itertools.compress(label_sets, matches))
+                omit_original_names([matching])
+                return encode(matching)
             finally:
                 release(label_sets)
 
@@ -114,7 +122,8 @@ def _add_label_routes(routes: APIRouter, index: LabelIndex) -> None:
         limit = parameters.count("limit")
 
         def encode(matching: list[Labels]) -> Chunks:
-            return encode_items(map(dict, matching[:limit]))
+            order = sort_labels(matching)[:limit].tolist()
+            return encode_items(dict(matching[number]) for number in order)
 
         return await match(parameters, missing, encode)
 

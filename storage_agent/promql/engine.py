@@ -18,7 +18,12 @@ from mistbow.runtime.collection import full_collections_paused, release
 from storage_agent.promql.encode import Chunks, encode_items
 from storage_agent.promql.errors import PromqlError, bad_data
 from storage_agent.promql.evaluator import Evaluator, Limits, Value, unwrap_parens
-from storage_agent.promql.labels import Labels, format_number, sort_labels
+from storage_agent.promql.labels import (
+    Labels,
+    format_number,
+    omit_original_names,
+    sort_labels,
+)
 from storage_agent.promql.parse import SampleRange, TimeRange, parse, required_samples
 from storage_agent.promql.querier import Querier
 from storage_agent.promql.samples import Samples, select_range
@@ -168,6 +173,7 @@ def _evaluate_once(
 ) -> Chunks:
     """Return the same as ``evaluate``, and empty ``data`` to free the memory of the samples."""
     try:
+        omit_original_names([samples.labels for samples in data.values()])
         return evaluate(tree, query, data, limits)
     finally:
         _release(data)

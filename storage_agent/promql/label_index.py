@@ -17,7 +17,7 @@ import pyarrow as pa
 from mistbow.streams.schemas import RAW
 from storage_agent.membership.facts import published_series
 from storage_agent.membership.proxy import UNREACHABLE
-from storage_agent.promql.labels import Labels, PointLabels, result_labels, sort_labels
+from storage_agent.promql.labels import Labels, PointLabels, result_labels
 from storage_agent.promql.querier import Querier, Sources
 from storage_agent.series import Metadata, Series
 from storage_agent.settings import AgentSettings
@@ -58,7 +58,7 @@ class LabelIndex:
         self._results: dict[str, _LabelCache] = {}
 
     async def label_sets(self, since: int, missing: list[str]) -> list[Labels]:
-        """Return the sorted label sets of series with points at or after ``since`` (ms).
+        """Return the distinct label sets of series with points at or after ``since`` (ms).
 
         The label sets of all results of insights are included. If the requested site is
         unreachable, returns label sets from the metadata that the site published, and appends a
@@ -91,8 +91,7 @@ class LabelIndex:
         of_points: Sequence[tuple[_Pair, Labels]],
         of_results: Sequence[Labels],
     ) -> list[Labels]:
-        """Return the sorted label sets of results, and of the series with points since ``since``
-        (ms).
+        """Return the label sets of results, and of the series with points since ``since`` (ms).
 
         ``of_points``: the labels that are known from rows of points, as ((metric, attributes),
         labels); the labels of other series are taken from their metadata. ``of_results``: the label
@@ -112,11 +111,10 @@ class LabelIndex:
                     found.add(self._labels_from_metadata(key, metadata, self._node))
         while recent:
             recent.popitem()  # one by one: other threads wait while memory is freed
-        distinct = list(found)
-        return [distinct[number] for number in sort_labels(distinct).tolist()]
+        return list(found)
 
     async def _labels_of_site(self, name: str) -> list[Labels]:
-        """Return the sorted label sets of the series whose metadata the site ``name`` published."""
+        """Return the label sets of the series whose metadata the site ``name`` published."""
         membership = self._sources.membership
         site = next(each for each in membership.fabric().sites if each.name == name)
         node = {**site.labels, "node": site.node, "site": site.name}
@@ -128,7 +126,7 @@ class LabelIndex:
     def _labels_of_series(
         self, series: Iterable[tuple[Series, Metadata]], node: Mapping[str, str]
     ) -> list[Labels]:
-        return sorted({self._labels_from_metadata(key, metadata, node) for key, metadata in series})
+        return list({self._labels_from_metadata(key, metadata, node) for key, metadata in series})
 
     def _labels_from_metadata(
         self, series: Series, metadata: Metadata, node: Mapping[str, str]

@@ -1,6 +1,7 @@
 """The conversion of points' attributes and results' keys to the PromQL labels of series."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -31,12 +32,20 @@ A series has this label if the original name is not valid in Prometheus.
 ENTITY = "entityID"
 """The name of the label that contains the entity of a point."""
 
+ORIGINAL_NAMES = "attributeNames"
+"""The name of the label that distinguishes series whose other labels are equal.
+
+The label lists the names of those attributes that other labels do not show under these names. A
+query removes this label if its series differ without it.
+"""
+
 INSIGHT = "insight:"
 """The prefix of the metric names that the results of insights have in PromQL."""
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _NOT_IN_LABEL = re.compile(r"[^a-zA-Z0-9_]")
 _NOT_IN_METRIC = re.compile(r"[^a-zA-Z0-9_:]")
+_SEPARATOR = re.compile(r"[\\,=]")
 _SHORT_NAMES = {"pod.name": "pod", "container.name": "container"}
 
 
@@ -57,6 +66,28 @@ def sort_labels(labels: Sequence[Labels]) -> Ints:
     texts = pa.array(["\0".join(chain.from_iterable(each)) for each in labels], pa.string())
     order: Ints = pc.sort_indices(texts).to_numpy().astype(np.int64)
     return order
+
+
+def omit_original_names(series: Sequence[list[Labels]]) -> None:
+    """Remove the label ``ORIGINAL_NAMES`` from all label sets, if the series differ without it.
+
+    ``series``: the label sets of the series of a query, in several lists, which are changed.
+
+    >>> one, other = (("a_b", "1"), (ORIGINAL_NAMES, "a.b")), (("a_b", "1"),)
+    >>> omit_original_names(found := [[one], [one]])
+    >>> found
+    [[(('a_b', '1'),)], [(('a_b', '1'),)]]
+    >>> omit_original_names(found := [[one], [other]])
+    >>> found == [[one], [other]]
+    True
+    """
+    if all(_position(labels) is None for each in series for labels in each):
+        return
+    shortened = {labels: _without_original_names(labels) for each in series for labels in each}
+    if len({*shortened.values()}) == len(shortened):
+        for each in series:
+            for n, labels in enumerate(each):
+                each[n] = shortened[labels]
 
 
 def is_label_name(text: str) -> bool:
@@ -90,7 +121,7 @@ class PointLabels:
     such as ``instance``. ``cache``: attributes -> labels; None: nothing is remembered.
     """
 
-    entity_labels: frozenset[str]
+    entity_labels: tuple[str, ...]
     cache: dict[str, dict[str, str]] | None = None
 
     def with_empty_cache(self) -> "PointLabels":
@@ -100,17 +131,18 @@ class PointLabels:
     @classmethod
     def of_settings(cls, settings: AgentSettings) -> "PointLabels":
         """Return the ``PointLabels`` for the entity labels in an agent's settings."""
-        named = {settings.remote_write_entity, settings.influx_entity}
-        return cls(frozenset(named - {ENTITY}))
+        named = (settings.remote_write_entity, settings.influx_entity)
+        return cls(tuple(name for name in dict.fromkeys(named) if name != ENTITY))
 
     def __call__(self, metric: str, attributes: str) -> Labels:
         """Return the labels of the points with a metric and attributes (a JSON object).
 
         Attributes that adaptive sampling adds are omitted, since they describe single points; these
         attributes are numbers. ``entityID`` is omitted if a label of the sender states the entity,
-        ``group`` if its value equals the label ``job``, from which the agent takes a group.
+        ``group`` if its value equals the label ``job``, from which the agent takes a group. The
+        labels of points with different attributes differ, by ``ORIGINAL_NAMES`` if not otherwise.
 
-        >>> labels_of = PointLabels(frozenset({"instance"}))
+        >>> labels_of = PointLabels(("instance",))
         >>> labels_of("m", '{"entityID": "e", "every_ms": 1000, "holds_ms": 3000}')
         (('__name__', 'm'), ('entityID', 'e'))
         >>> labels_of("m", '{"entityID": "e", "instance": "e", "group": "g", "job": "g"}')
@@ -130,13 +162,21 @@ class PointLabels:
             for name, value in decoded.items()
             if name not in (HOLDS_MS, INTERVAL_MS) or isinstance(value, str)
         }
+        unusual = []
         entity = described.get(ENTITY)
-        if any(described.get(name) in (entity, "") for name in self.entity_labels & {*described}):
+        stated = [described[name] for name in self.entity_labels if name in described]
+        if entity in stated or "" in stated:
             del described[ENTITY]
-        if "job" in described and described["job"] == described.get("group"):
-            # As for entityID, but here the sender's own label of this name gets its name back.
-            described = remove_own_label(described, "group")
-        return _labels(described)
+            if entity != next(filter(None, stated), described.get("node")):
+                unusual.append(f"{ENTITY}={_escape(_text(entity))}")
+        if described.get("job"):
+            group = described.get("group")
+            if described["job"] == group:
+                # As for entityID, but here the sender's own label of this name gets its name back.
+                described = remove_own_label(described, "group")
+            else:
+                unusual.append(f"group={_escape(_text(group))}")
+        return _labels(described, unusual)
 
 
 def result_labels(insight: str, key: str) -> Labels:
@@ -199,28 +239,47 @@ def _sanitize(text: str, invalid: re.Pattern[str]) -> str:
 
 
 def _with_name(name: str, raw: str, labels: dict[str, str]) -> Labels:
-    own = {NAME: name}
     # Matchers would take a sender's label of this name for the original name.
     if raw != name or RAW_NAME in labels:
-        own[RAW_NAME] = raw
-    conflicts = own.keys() & labels.keys()
-    return make_labels(merge_labels(own, labels) if conflicts else own | labels)
+        labels = merge_labels({RAW_NAME: raw}, labels)
+    return make_labels({**labels, NAME: name})
 
 
-def _labels(attributes: Mapping[str, Any]) -> dict[str, str]:
+def _labels(attributes: Mapping[str, Any], unusual: Sequence[str] = ()) -> dict[str, str]:
     """Convert attributes to labels.
 
     If several attributes would get the same label name, the attribute with exactly this name gets
     the label name, and the label names of the other attributes get the prefix ``exported_``.
+    ``unusual``: attributes that the labels do not show, as NAME=VALUE, for ``ORIGINAL_NAMES``.
     """
     texts = {name: text for name, value in attributes.items() if (text := _text(value))}
     labels = {name: text for name, text in texts.items() if label_name(name) == name}
+    originals = [*unusual]
+    if len(labels) < len(texts):
+        # The other names that may be due to the prefix, so that each label has one original name.
+        originals += [_escape(name) for name in labels if name.startswith(EXPORTED)]
     for name in sorted(texts.keys() - labels.keys()):
         free = label_name(name)
         while free in labels:
             free = EXPORTED + free
         labels[free] = texts[name]
-    return labels
+        originals.append(_escape(name))
+    return merge_labels({ORIGINAL_NAMES: ",".join(sorted(originals)), NAME: ""}, labels)
+
+
+def _position(labels: Labels) -> int | None:
+    """Return the index of the label ``ORIGINAL_NAMES``; None: there is no such label."""
+    found = bisect_left(labels, (ORIGINAL_NAMES, ""))
+    return found if found < len(labels) and labels[found][0] == ORIGINAL_NAMES else None
+
+
+def _without_original_names(labels: Labels) -> Labels:
+    found = _position(labels)
+    return labels if found is None else labels[:found] + labels[found + 1 :]
+
+
+def _escape(text: str) -> str:
+    return _SEPARATOR.sub(r"\\\g<0>", text)
 
 
 def _object(key: str) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from mistbow.client.agent_model import Point
 from storage_agent.ingest.entity_label import EntityLabel
-from storage_agent.promql.labels import NAME, PointLabels
+from storage_agent.promql.labels import NAME, PointLabels, omit_original_names
 from storage_agent.series import EXPORTED, merge_labels, remove_own_label
 from storage_agent.settings import AgentSettings
 from storage_agent.timeseries.catalogue import Catalogue
@@ -25,7 +25,9 @@ def shown(point: Point) -> dict[str, str]:
     """Return the labels that PromQL shows for a point, without the metric's name."""
     encoded = PointEncoder(SETTINGS, Catalogue()).encode([point])
     [attributes] = encoded.rows.values[2]
-    labels = dict(PointLabels.of_settings(SETTINGS)(point.metric, attributes))
+    series = [PointLabels.of_settings(SETTINGS)(point.metric, attributes)]
+    omit_original_names([series])
+    labels = dict(series[0])
     assert labels.pop(NAME) == point.metric
     return labels
 
@@ -67,5 +69,5 @@ def test_labels_of_put_are_restored_from_those_in_promql(
 
 def test_entity_is_shown_although_a_setting_takes_it_from_the_label_of_its_name() -> None:
     settings = AgentSettings(remote_write_entity="entityID")
-    labels = PointLabels.of_settings(settings)("m", '{"entityID": "e", "job": "j"}')
-    assert labels == ((NAME, "m"), ("entityID", "e"), ("job", "j"))
+    labels = PointLabels.of_settings(settings)("m", '{"entityID": "e", "rack": "j"}')
+    assert labels == ((NAME, "m"), ("entityID", "e"), ("rack", "j"))
