@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, Json, ValidationInfo, field_validator
 
 from mistbow.domains import DEFAULT_DOMAIN, Selector, check_domain
-from mistbow.settings import Labels, ServiceSettings, ServiceUrl, parse_labels
+from mistbow.settings import Labels, ServiceSettings, ServiceUrl, own_address, parse_labels
 from mistbow.site_names import is_site_name
 from mistbow.timestamps import TimestampUnit
 from mistbow.trust_settings import read_credential
@@ -22,7 +22,8 @@ class EnablerSettings(ServiceSettings):
         default="http://127.0.0.1:8300", description="Storage agent of this site."
     )
     enabler_url: ServiceUrl = Field(
-        default="http://127.0.0.1:8000", description="Address of this enabler for other services."
+        default_factory=own_address("enabler_port", 8000),
+        description="Address of this enabler for other services.",
     )
     domain: Annotated[str, AfterValidator(check_domain)] = Field(
         default=DEFAULT_DOMAIN,

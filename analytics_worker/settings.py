@@ -8,7 +8,14 @@ from pydantic import Field, field_validator, model_validator
 
 from analytics_worker.heap import MIN_HEAP_MB, heap_mb
 from mistbow.fabric import Position
-from mistbow.settings import Labels, NodeName, Region, ServiceSettings, ServiceUrl
+from mistbow.settings import (
+    Labels,
+    NodeName,
+    Region,
+    ServiceSettings,
+    ServiceUrl,
+    own_address,
+)
 
 _HeapSize = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,6}[kmgtKMGT]$")]
 _Amount = Annotated[float, Field(ge=0, le=1e12)]
@@ -28,7 +35,8 @@ class WorkerSettings(ServiceSettings):
         default="http://127.0.0.1:8300", description="Storage agent of this site."
     )
     worker_url: ServiceUrl = Field(
-        default="http://127.0.0.1:8100", description="Address of this worker for other services."
+        default_factory=own_address("worker_port", 8100),
+        description="Address of this worker for other services.",
     )
     node: NodeName = Field(default_factory=socket.gethostname, description="This node's name.")
     region: Region = Field(default="", description="Region of this node.")

@@ -134,7 +134,7 @@ def _token_settings() -> TokenSettings:
 
 
 def _option(name: str, field: FieldInfo, prefix: str) -> Any:
-    default = field.get_default(call_default_factory=True)
+    default = field.get_default(call_default_factory=True, validated_data={})
     notes = f"[{prefix}{name.upper()}, default: {'none' if default in (None, '') else default}]"
     return typer.Option(
         f"--{name.replace('_', '-')}",

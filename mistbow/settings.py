@@ -1,7 +1,8 @@
 """The settings of every service, and functions that parse the values of settings."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
@@ -95,6 +96,23 @@ def _check_url(url: str) -> str:
     if not is_host(host_name(url)):
         raise ValueError(f"{url} is not an address of the form http://HOST:PORT")
     return url
+
+
+def own_address(setting: str, port: int) -> Callable[[dict[str, Any]], str]:
+    """Return the factory of the default of a service's own address: loopback and the own port.
+
+    ``setting``: the setting with the port, which stands before the address. ``port``: the port in
+    the address if the setting is 0, which stands for any port.
+
+    >>> own_address("agent_port", 8300)({"agent_port": 18300})
+    'http://127.0.0.1:18300'
+    """
+
+    def make(settings: dict[str, Any]) -> str:
+        scheme = "http" if settings.get("tls_cert") is None else "https"
+        return f"{scheme}://127.0.0.1:{settings.get(setting) or port}"
+
+    return make
 
 
 Host = Annotated[str, AfterValidator(check_host)]

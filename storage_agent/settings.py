@@ -16,6 +16,7 @@ from mistbow.settings import (
     NodeName,
     Region,
     ServiceSettings,
+    own_address,
     parse_addresses,
     parse_urls,
 )
@@ -154,7 +155,7 @@ class AgentSettings(ServiceSettings):
         default=True, description="Whether this host's routing tables are stored as records."
     )
     agent_url: str = Field(
-        default="http://127.0.0.1:8300",
+        default_factory=own_address("agent_port", 8300),
         description="The address at which other sites reach this agent.",
     )
     peers: str = Field(

@@ -8,9 +8,11 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
+from analytics_enabler.settings import EnablerSettings
 from analytics_worker.settings import WorkerSettings
 from mistbow.auth.rules import requires
 from mistbow.http.web_pages import RequestHead, refusal
+from mistbow.settings import own_address
 from monitoring_agent.settings import MonitorSettings
 from storage_agent.settings import AgentSettings
 from tests.support.http_server import plain_service, served
@@ -222,6 +224,17 @@ def test_own_addresses_are_the_configured_ones() -> None:
     assert given.own_addresses == ["http://edge-7:8300", "https://fog.example/7"]
     worker = WorkerSettings(worker_url="http://w.example:8100")
     assert worker.own_addresses == ["http://w.example:8100"]
+
+
+def test_default_address_has_the_own_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert AgentSettings().agent_url == AgentSettings(agent_port=0).agent_url
+    assert AgentSettings().agent_url == "http://127.0.0.1:8300"
+    monkeypatch.setenv("MISTBOW_AGENT_PORT", "18310")
+    assert AgentSettings().agent_url == "http://127.0.0.1:18310"
+    assert AgentSettings(agent_url="http://a:1").agent_url == "http://a:1"
+    assert WorkerSettings(worker_port=18110).worker_url == "http://127.0.0.1:18110"
+    assert EnablerSettings(enabler_port=18010).enabler_url == "http://127.0.0.1:18010"
+    assert own_address("agent_port", 8300)({"tls_cert": "a.pem"}) == "https://127.0.0.1:8300"
 
 
 def test_own_names_are_the_configured_ones_without_the_host_name_of_the_machine() -> None:
