@@ -1,7 +1,7 @@
 """HTTP routes for records of analytics and applications, for schemas, and for routing tables."""
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from mistbow.auth.rules import requires
 from mistbow.errors import (
@@ -12,7 +12,7 @@ from mistbow.errors import (
     StorageFullError,
 )
 from mistbow.http.field_conversion import convert_read, convert_records
-from mistbow.http.parameters import reject_unknown_parameters
+from mistbow.http.parameters import only_parameters, reject_unknown_parameters
 from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
@@ -195,6 +195,7 @@ def _add_schema_routes(routes: APIRouter, agent: Agent) -> None:
         "/app/schemas/{name}",
         summary="Register a schema",
         openapi_extra=json_body(SchemaBody, examples.SCHEMA),
+        dependencies=[Depends(only_parameters("site"))],
     )
     @requires("admin")
     @raises(StorageFullError)
@@ -221,6 +222,7 @@ def _add_routing_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> N
         "/routing/put",
         summary="Store routing tables",
         openapi_extra=json_body(RoutingBody, examples.ROUTING),
+        dependencies=[Depends(only_parameters("site"))],
     )
     @requires("ingest")
     @raises(ReusedKeyError)

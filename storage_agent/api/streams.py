@@ -21,7 +21,7 @@ from mistbow.errors import (
     StorageFullError,
     TooLargeError,
 )
-from mistbow.http.parameters import reject_unknown_parameters
+from mistbow.http.parameters import only_parameters, reject_unknown_parameters
 from mistbow.openapi import raises
 from mistbow.streams.models import Appended, Offset, WriterState
 from mistbow.streams.schemas import (
@@ -112,7 +112,11 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
         check_peer(agent, name)
         return _json((await agent.streams.get(name)).info())
 
-    @routes.post("/{name:path}/claim", summary="Become the only writer of a stream")
+    @routes.post(
+        "/{name:path}/claim",
+        summary="Become the only writer of a stream",
+        dependencies=[Depends(only_parameters("site"))],
+    )
     @requires("append", admits=_check_writer)
     @raises(ConflictError, NotFoundError)
     async def claim(name: str) -> Response:
@@ -124,6 +128,7 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
         "/{name:path}",
         summary="Advance the frontier, set attributes",
         openapi_extra=json_body(AdvanceBody, _EXAMPLE_ADVANCE),
+        dependencies=[Depends(only_parameters("site"))],
     )
     @requires("append", admits=_check_writer)
     @raises(ConflictError, FencedError, NotFoundError)
@@ -170,6 +175,7 @@ def _add_retention_route(routes: APIRouter, agent: Agent) -> None:
         status_code=204,
         summary="Acquire a retention lease",
         openapi_extra=json_body(RetentionLeaseBody, _EXAMPLE_LEASE),
+        dependencies=[Depends(only_parameters("site"))],
     )
     @requires("append")
     @raises(NotFoundError)
@@ -221,7 +227,12 @@ def _add_position_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> 
 
 
 def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
-    @routes.put("/{name:path}", summary="Create a stream", openapi_extra=_ARROW_BODY)
+    @routes.put(
+        "/{name:path}",
+        summary="Create a stream",
+        openapi_extra=_ARROW_BODY,
+        dependencies=[Depends(only_parameters("site"))],
+    )
     @requires("append", admits=_check_writer)
     @raises(ConflictError, StorageFullError)
     async def create(name: str, request: Request) -> Response:
@@ -240,7 +251,12 @@ def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
         info = (await agent.streams.get(name)).info()
         return _json(info, 201 if is_new else 200)
 
-    @routes.post("/{name:path}", summary="Append rows", openapi_extra=_ARROW_BODY)
+    @routes.post(
+        "/{name:path}",
+        summary="Append rows",
+        openapi_extra=_ARROW_BODY,
+        dependencies=[Depends(only_parameters("site", "epoch", "frontier"))],
+    )
     @requires("append", admits=_check_writer)
     @raises(ConflictError, FencedError, NotFoundError, ReusedKeyError, StorageFullError)
     async def append(

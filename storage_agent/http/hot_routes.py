@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -21,6 +21,7 @@ from mistbow.auth import callers
 from mistbow.auth.rules import AccessRule, check, requires
 from mistbow.errors import MistbowError, unavailable_by
 from mistbow.http.limits import error_headers
+from mistbow.http.parameters import only_parameters
 from mistbow.openapi import raises
 from mistbow.os_faults import fault_of
 from storage_agent.http import abandonment
@@ -72,7 +73,7 @@ class HotRoutes:
         The handler is added to the hot routes and to ``router``. ``scope``, ``by_entity``: the
         access rule of the endpoint. ``summary``, ``operation``, ``errors``: the parts of the
         endpoint's OpenAPI description. ``only_reads``: whether the handler is cancelled when its
-        client disconnects.
+        client disconnects; endpoints that write refuse unknown parameters.
         """
 
         def declare(handler: Handler) -> Handler:
@@ -93,6 +94,7 @@ class HotRoutes:
                 summary=summary,
                 description=inspect.getdoc(handler),
                 openapi_extra=operation,
+                dependencies=[] if only_reads else [Depends(only_parameters("site"))],
             )
             self._by_path[path] = _HotRoute(AccessRule(scope, by_entity), handler, only_reads)
             return handler

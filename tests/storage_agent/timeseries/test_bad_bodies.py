@@ -169,3 +169,25 @@ def test_configuration_of_an_unclear_site_is_not_changed(url: str, parameters: s
     assert answer.status_code == 400
     assert "nothing was done" in answer.json()["error"]["message"]
     assert httpx.get(f"{url}/config").json() == before
+
+
+@pytest.mark.parametrize("query", ["sit=edge-1", "dry_run", "site="])
+def test_writes_for_an_unclear_site_store_nothing(url: str, query: str) -> None:
+    before = stored(url)
+    writes = [
+        ("POST", "/put", {"monitoring": [item()]}),
+        ("POST", "/analytics/put", {"analytics": []}),
+        ("POST", "/app/put", {"app": []}),
+        ("POST", "/routing/put", {"routing": []}),
+        ("PUT", "/app/schemas/s", {}),
+        ("PUT", "/streams/s", {}),
+        ("POST", "/streams/s", {}),
+        ("PATCH", "/streams/s", {}),
+        ("POST", "/streams/s/claim", {}),
+        ("PUT", "/streams/s/hold", {}),
+    ]
+    for method, path, body in writes:
+        answer = httpx.request(method, f"{url}{path}?{query}", json=body)
+        assert answer.status_code == 400, path
+        assert "nothing was done" in answer.json()["error"]["message"]
+    assert stored(url) == before
