@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mistbow.client.fields import NON_FINITE
 from mistbow.errors import InvalidRequestError
+from storage_agent.http.body_problems import describe_problem
 from storage_agent.work_threads import ingest_beside
 
 B = TypeVar("B")
@@ -34,8 +34,9 @@ The decoder lets no other thread run meanwhile.
 _MAX_VALUES = 2_000_000
 """The maximum number of commas in a body that is decoded without its type."""
 
-_PATTERN_OF_VALUE = f"`str` matching regex {NON_FINITE!r}"
-"""The part of msgspec's error for the value of a point that is an invalid text."""
+_TRUNCATED = {
+    "Input data was truncated": "the JSON of the body ends too early: a bracket or a quote is open"
+}
 
 
 def decode_body(decoder: msgspec.json.Decoder[B], body: bytes) -> B:
@@ -46,16 +47,14 @@ def decode_body(decoder: msgspec.json.Decoder[B], body: bytes) -> B:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at `$")
-        problem = problem.replace(
-            _PATTERN_OF_VALUE, "a number, or the text NaN, +Inf, -Inf or stale"
-        )
-        raise invalid_field(path.rstrip("`").lstrip("."), problem) from error
+        raise invalid_field(*describe_problem(error, decoder, body)) from error
     except RecursionError as error:
         raise invalid_field("", "the body is nested too deeply") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if not body.strip():
+            raise invalid_field("", "the body is empty; send a JSON object") from error
         path, problem = _locate_malformed(body)
-        raise invalid_field(path, problem or str(error)) from error
+        raise invalid_field(path, problem or _TRUNCATED.get(str(error), str(error))) from error
 
 
 def decode_fields(body: bytes) -> dict[str, Any] | None:

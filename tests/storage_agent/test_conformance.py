@@ -237,11 +237,11 @@ def test_errors_have_one_form(url: str) -> None:
     assert response.json() == {
         "error": {
             "code": "invalid_request",
-            "message": "agg: Invalid enum value 'median'",
+            "message": "agg: Invalid enum value 'median'; it must be one of avg, max, min, sum",
             "hint": "The service's /docs shows what this request takes.",
         },
         "result": "ERROR",
-        "message": "agg: Invalid enum value 'median'",
+        "message": "agg: Invalid enum value 'median'; it must be one of avg, max, min, sum",
     }
 
 
