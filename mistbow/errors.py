@@ -11,16 +11,33 @@ from typing import Any, ClassVar
 from mistbow.os_faults import OsFault
 
 
+_MAX_TEXT = 4000
+"""The maximum number of characters of a message or a hint, which may quote the request."""
+
+
+def bounded(text: str) -> str:
+    """Return the text of an error; a long text without its middle.
+
+    >>> len(bounded("x" * 10_000)), bounded("short")
+    (4000, 'short')
+    """
+    half = _MAX_TEXT // 2
+    return text if len(text) <= _MAX_TEXT else f"{text[:half]} … {text[3 - half :]}"
+
+
 class MistbowError(Exception):
-    """The base class of errors: a message, a hint on the correction, and details (any JSON)."""
+    """The base class of errors: a message, a hint on the correction, and details (any JSON).
+
+    A long message or hint is shortened.
+    """
 
     code: ClassVar[str] = "internal"
     status: ClassVar[int] = 500
 
     def __init__(self, message: str, *, hint: str | None = None, details: Any = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = bounded(message)
+        self.hint = None if hint is None else bounded(hint)
+        super().__init__(self.message)
         self.details = details
 
     @property

@@ -75,12 +75,11 @@ class QueryEngine:
         Appends a message to ``missing`` for samples that could not be read. ``seconds``: the time
         limit of the request, or None; the time limit of the settings applies in any case.
         """
-        seconds = min(self._seconds, seconds or self._seconds)
-        limits = Limits(self._samples, time.monotonic() + seconds)
+        limits = self._limits(seconds)
         tree = parse_query(query)
         try:
             # The labels of many series are millions of objects, all without cycles.
-            async with asyncio.timeout(seconds), self._limiter:
+            async with asyncio.timeout(limits.deadline - time.monotonic()), self._limiter:
                 with full_collections_paused():
                     data = await self._read(tree, query, limits, missing)
                     async with self._evaluation:
@@ -91,6 +90,12 @@ class QueryEngine:
             raise bad_data("the query is nested too deeply") from error
         finally:
             limits.abandoned.set()  # after a timeout or a disconnect, the thread still evaluates
+
+    def _limits(self, seconds: float | None) -> Limits:
+        if seconds is not None and seconds < self._seconds:
+            remedy = f"raise the parameter timeout, which is {format_number(seconds)} s"
+            return Limits(self._samples, time.monotonic() + seconds, remedy)
+        return Limits(self._samples, time.monotonic() + self._seconds)
 
     async def _read(
         self, tree: syntax.Expr, query: Query, limits: Limits, missing: list[str]

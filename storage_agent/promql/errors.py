@@ -2,12 +2,21 @@
 
 from typing import Any, Literal
 
-from mistbow.errors import MistbowError, NotFoundError, TooLargeError
+from mistbow.errors import MistbowError, TooLargeError, bounded
 
-Kind = Literal["bad_data", "execution", "internal", "not_found", "timeout", "unavailable"]
+_OwnKind = Literal["unauthorized", "forbidden", "method_not_allowed", "too_many_requests"]
+"""The kinds of errors that Prometheus does not answer, or answers in plain text."""
+
+Kind = (
+    Literal["bad_data", "execution", "internal", "not_found", "timeout", "unavailable"] | _OwnKind
+)
 
 _STATUS: dict[Kind, int] = {
     "bad_data": 400,
+    "unauthorized": 401,
+    "forbidden": 403,
+    "method_not_allowed": 405,
+    "too_many_requests": 429,
     "execution": 422,
     "internal": 500,
     "not_found": 404,
@@ -20,8 +29,8 @@ class PromqlError(Exception):
     """The failure of a request; ``kind``: the value of ``errorType`` in Prometheus' answer."""
 
     def __init__(self, message: str, kind: Kind = "execution") -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = bounded(message)
+        super().__init__(self.message)
         self.kind = kind
 
     @property
@@ -55,6 +64,6 @@ def to_promql_error(error: MistbowError) -> PromqlError:
         kind = "unavailable"
     elif isinstance(error, TooLargeError):
         kind = "execution"
-    elif isinstance(error, NotFoundError):
-        kind = "not_found"
+    elif error.status != _STATUS[kind]:
+        kind = next((each for each, status in _STATUS.items() if status == error.status), kind)
     return PromqlError(error.text, kind)

@@ -53,12 +53,13 @@ class Limits:
     """The limits of a query.
 
     ``samples``: the maximum number of samples in memory. ``deadline``: the time at which the
-    evaluation must end (s, monotonic clock). ``abandoned``: set when no client waits for the
-    answer.
+    evaluation must end (s, monotonic clock). ``remedy``: what allows for more time. ``abandoned``:
+    set when no client waits for the answer.
     """
 
     samples: int
     deadline: float
+    remedy: str = "raise MISTBOW_PROMQL_SECONDS"
     abandoned: threading.Event = field(default_factory=threading.Event)
 
     def check_time(self) -> None:
@@ -69,8 +70,7 @@ class Limits:
     def timeout(self) -> PromqlError:
         """Return the error for a query that runs beyond its deadline."""
         return PromqlError(
-            "the query takes too long: select a shorter time or fewer series, or raise "
-            "MISTBOW_PROMQL_SECONDS",
+            f"the query takes too long: select a shorter time or fewer series, or {self.remedy}",
             "timeout",
         )
 

@@ -104,6 +104,11 @@ async def read_parameters(request: Request) -> Parameters:
             raise bad_data(
                 f"the form has {len(body)} bytes, and at most {_MAX_FORM_BYTES} are allowed"
             )
+        if body.lstrip().startswith((b"{", b"[")):
+            raise bad_data(
+                "the body is JSON: send parameters as a form, as curl --data-urlencode does, or in "
+                "the URL"
+            )
         form = await decode_beside(len(body), lambda: _pairs(body.decode(errors="replace")))
         _check_form(form)
     return Parameters([*form, *_pairs(request.url.query)])
@@ -134,7 +139,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _selector(name: str, text: str) -> Selector:
-    node = parse(text)
+    node = parse(text, name)
     if type(node).__name__ != "VectorSelector":
         raise bad_data(f'invalid parameter "{name}": {text!r} is not a series selector')
     return selector_of(node)  # type: ignore[arg-type]

@@ -31,6 +31,11 @@ _OPS = {"Equal": "=", "NotEqual": "!=", "Re": "=~", "NotRe": "!~"}
 _MAX_LENGTH = 64 * 2**10
 _MAX_OPERATORS = 500
 _MAX_DURATION_MS = 10_000 * 365 * 86_400_000
+_MAX_DIGITS = 15
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000} | {
+    unit: days * 86_400_000 for unit, days in (("d", 1), ("w", 7), ("y", 365))
+}
+_TOO_LONG = "a duration is longer than 10,000 years"
 
 # The parser takes quadratic time in the number of operators, and blocks the event loop.
 _STRINGS_AND_COMMENTS = re.compile(
@@ -39,6 +44,8 @@ _STRINGS_AND_COMMENTS = re.compile(
 )
 _HOLT_WINTERS = re.compile(r"(?<![\w:])holt_winters(?=\s*\()")
 _NEGATIVE_TIME = re.compile(r"@\s*-")
+_NAME_OR_DURATION = re.compile(r"[a-zA-Z_][\w:]*+|((?:[0-9]++(?:ms|[smhdwy]))++)")
+_DURATION_PART = re.compile(r"([0-9]+)(ms|[smhdwy])")
 _OPERATOR = re.compile(r"[-+*/%^<>=!@({[,]|\b(?:and|or|unless|atan2)\b", re.IGNORECASE)
 
 
@@ -59,8 +66,11 @@ class SampleRange:
     end: int
 
 
-def parse(text: str) -> syntax.Expr:
-    """Return the syntax tree of a query; raises ``PromqlError`` if ``text`` is no valid query."""
+def parse(text: str, parameter: str = "query") -> syntax.Expr:
+    """Return the syntax tree of a query; raises ``PromqlError`` if ``text`` is no valid query.
+
+    ``parameter``: the parameter of the request that contains the query, for the error.
+    """
     # Check the length first, since the regular expressions below read the whole text.
     bare = _STRINGS_AND_COMMENTS.sub(" ", text) if len(text) <= _MAX_LENGTH else None
     if bare is None or len(_OPERATOR.findall(bare)) > _MAX_OPERATORS:
@@ -71,9 +81,19 @@ def parse(text: str) -> syntax.Expr:
     # The parser accepts such a time, but panics when the time is read, and prints a stack trace.
     if _NEGATIVE_TIME.search(bare):
         raise bad_data("invalid time after @: the time is before 1970")
+    _check_durations(bare)
     renamed = _rename_functions(text)
-    tree: syntax.Expr = _call_parser(lambda: syntax.parse(renamed), 'invalid parameter "query"')
+    problem = f'invalid parameter "{parameter}"'
+    tree: syntax.Expr = _call_parser(lambda: syntax.parse(renamed), problem)
     return tree
+
+
+def _check_durations(text: str) -> None:
+    """Raise ``PromqlError`` for a number of a duration that the parser takes for 0."""
+    for duration in _NAME_OR_DURATION.findall(text):
+        for number, unit in _DURATION_PART.findall(duration):
+            if len(number) > _MAX_DIGITS or int(number) * _UNITS_MS[unit] > _MAX_DURATION_MS:
+                raise bad_data(_TOO_LONG)
 
 
 def _rename_functions(text: str) -> str:
@@ -210,7 +230,7 @@ def _children(node: syntax.Expr) -> list[syntax.Expr]:
 def _ms(value: timedelta) -> int:
     milliseconds = value // timedelta(milliseconds=1)
     if abs(milliseconds) > _MAX_DURATION_MS:
-        raise bad_data("a duration is longer than 10,000 years")
+        raise bad_data(_TOO_LONG)
     return milliseconds
 
 

@@ -5,12 +5,14 @@ import pytest
 from mistbow.errors import (
     FencedError,
     MistbowError,
+    NotFoundError,
     SlowRequestError,
     TooLargeError,
     TooManyRequestsError,
     UnavailableError,
     from_body,
 )
+from storage_agent.promql.errors import PromqlError
 
 
 @pytest.mark.parametrize(
@@ -35,3 +37,11 @@ def test_answer_of_a_proxy_has_the_error_of_its_status(status: int, kind: type[E
 
 def test_code_of_an_answer_determines_its_error() -> None:
     assert type(from_body(409, {"error": {"code": "fenced", "message": "m"}})) is FencedError
+
+
+def test_quoted_input_is_bounded_in_all_forms_of_an_error() -> None:
+    error = NotFoundError("no stream " + "x" * 60_000 + " here", hint="y" * 60_000)
+    assert max(map(len, (str(error), error.message, error.hint or "", error.text))) < 10_000
+    assert error.message.startswith("no stream xx")
+    assert error.message.endswith("xx here")
+    assert len(PromqlError("x" * 60_000).body()["error"]) < 10_000
