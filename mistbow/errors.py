@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from mistbow.os_faults import OsFault
 
-
 _MAX_TEXT = 4000
 """The maximum number of characters of a message or a hint, which may quote the request."""
 

@@ -1,6 +1,7 @@
 """The common parts of all HTTP services: health, metrics, documentation, errors, tokens, limits."""
 
 import asyncio
+import os
 import secrets
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -52,6 +53,7 @@ from mistbow.ports import check_ports
 from mistbow.private_files import make_home
 from mistbow.runtime.loop_errors import log_loop_errors
 from mistbow.runtime.periodic import PeriodicTask, Schedule
+from mistbow.setting_names import unknown_settings
 from mistbow.settings import ServiceSettings
 from mistbow.telemetry import get_logger, set_up_logging
 from mistbow.trust_settings import TokenSettings
@@ -125,7 +127,9 @@ def create_service(
     sessions = _sessions(settings, own)
     app.state.leave = leave
     app.state.probe_token = "" if settings.identity is None else secrets.token_urlsafe()
-    _add_operations(app, readiness, _with_expiries(warnings, settings))
+    secret, tokens_file = settings.secret or "", settings.tokens_file
+    keyring = Keyring(secret, tokens_file, probe=app.state.probe_token)
+    _add_operations(app, readiness, _with_common(warnings, settings, keyring))
     add_challenge(app, sessions)
     add_documentation(app)
     _add_error_handlers(app, forms)
@@ -148,7 +152,6 @@ def create_service(
         # With tokens no guard is needed, because browsers do not add a token on their own.
         app.add_middleware(WebPageGuard, own_names=settings.own_names)
     else:
-        keyring = Keyring(settings.secret or "", settings.tokens_file, probe=app.state.probe_token)
         app.add_middleware(
             Authentication,
             keyring=keyring,
@@ -162,12 +165,17 @@ def create_service(
     return app
 
 
-def _with_expiries(warnings: ReadMessages, settings: ServiceSettings) -> ReadMessages:
+def _with_common(
+    warnings: ReadMessages, settings: ServiceSettings, keyring: Keyring
+) -> ReadMessages:
+    """Return the warnings of a service, and those about its tokens, certificates and settings."""
     identity = settings.identity
+    unknown = unknown_settings(os.environ)
 
     async def all_warnings() -> list[str]:
         own = [] if identity is None else identity.warnings()
-        return [*await warnings(), *own, *settings.certificates.warnings()]
+        tokens = keyring.warnings()
+        return [*await warnings(), *own, *tokens, *settings.certificates.warnings(), *unknown]
 
     return all_warnings
 
@@ -225,6 +233,8 @@ def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None
             (settings.home / f"probe-{port}.token").write_text(app.state.probe_token)
         for problem in problems:
             log.warning("home_not_private", problem=problem)
+        for problem in unknown_settings(os.environ):
+            log.warning("setting_unknown", problem=problem)
         _run(app, port, settings)
 
 

@@ -42,6 +42,7 @@ class Keyring:
         self._clock = clock
         self._stamp: FileStamp | None = None
         self._file: TokenFile | None = None
+        self._problem: str | None = None
         self._by_hash: dict[str, Token] = {}
 
     def find(self, token: bytes) -> Caller | None:
@@ -61,6 +62,13 @@ class Keyring:
             return None
         return found.caller
 
+    def warnings(self) -> list[str]:
+        """Return a warning while the token file is missing or invalid; the file is read if new."""
+        if self._path is None:
+            return []
+        self._refresh(self._path)
+        return [] if self._problem is None else [f"MISTBOW_TOKENS_FILE: {self._problem}"]
+
     def _refresh(self, path: Path) -> None:
         stamp = file_stamp(path)
         if stamp == self._stamp:
@@ -71,6 +79,8 @@ class Keyring:
         except InvalidRequestError as error:
             log.error("token_file_rejected", error=error.message)
             self._file, self._by_hash = None, {}
+            self._problem = f"no token of the file is accepted until it is repaired: {error.text}"
             return
+        self._problem = None
         self._by_hash = {each.hash: each for each in self._file.tokens}
         log.info("token_file_read", tokens=len(self._by_hash))

@@ -164,3 +164,19 @@ def test_empty_restriction_of_a_token_is_refused(option: str, file: Path) -> Non
     refused = CliRunner().invoke(app, command)
     assert refused.exit_code == 2
     assert not file.exists()
+
+
+def test_broken_file_is_a_warning_until_it_is_repaired(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    content, token = new_token_file().with_token("a", frozenset({"read"}), "", None)
+    write_token_file(file, content)
+    keyring = Keyring("of-the-fog", file)
+    assert keyring.warnings() == []
+    file.write_text("{")
+    [warning] = keyring.warnings()
+    assert warning.startswith("MISTBOW_TOKENS_FILE: no token of the file is accepted")
+    assert str(file) in warning
+    assert keyring.find(token.encode()) is None
+    write_token_file(file, content)
+    assert keyring.warnings() == []
+    assert keyring.find(token.encode()) is not None
