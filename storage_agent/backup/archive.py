@@ -151,13 +151,12 @@ class Archive:
         if not self._root:
             raise InvalidRequestError(f"{self.location} names no folder", hint=_HINT)
 
-    def create(self) -> None:
-        """Create the folder of the backup; raises ``ConflictError`` if it contains a backup."""
+    def check_new(self) -> None:
+        """Raise ``ConflictError`` if the folder contains a backup."""
         if self._exists(_CONTENTS):
             raise ConflictError(
                 f"{self.location} contains a backup", hint="Choose another folder for this one."
             )
-        self._do(lambda: self._files.create_dir(self._root, recursive=True))
 
     def write(self, path: str, data: bytes) -> BackupFile:
         """Write a file, and return its description."""

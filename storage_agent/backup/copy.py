@@ -25,7 +25,8 @@ def back_up(client: AgentClient, archive: Archive, report: Report = lambda _: No
     Raises ``UnavailableError`` while points wait in the spool, ``ConflictError`` if the archive
     contains a backup, and ``LostDataError`` if a stream lost rows.
     """
-    archive.create()
+    archive.check_new()
+    # The folder is created by the first file: an agent that refuses the backup leaves none.
     cut = client.operations.begin_backup()
     try:
         copy = _Copy(client, archive, cut)

@@ -162,14 +162,14 @@ def test_missing_and_shortened_files_are_named(tmp_path: Path) -> None:
 
 def test_backup_outside_of_the_file_system_of_this_machine_is_stored_and_read() -> None:
     archive = Archive("mock:///backups/edge-1")  # a file system of pyarrow in memory
-    archive.create()
+    archive.check_new()
     with pytest.raises(NotFoundError, match="contains no complete backup"):
         archive.contents()
     contents = stored(archive)
     archive.check_files(contents)
     assert [archive.read(file) for file in contents.files] == [b"{}", b"rows", b"rows"]
     with pytest.raises(ConflictError, match=r"mock:///backups/edge-1 contains a backup"):
-        archive.create()
+        archive.check_new()
     archive.write("streams/0/4.arrow", b"row")
     with pytest.raises(MistbowError, match=r"4\.arrow .* damaged: it has 3 bytes instead of 4"):
         archive.check_files(contents)

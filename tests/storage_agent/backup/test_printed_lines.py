@@ -1,4 +1,4 @@
-"""The lines that ``mistbow backup`` prints where no terminal has a width."""
+"""What ``mistbow backup`` prints and leaves."""
 
 from pathlib import Path
 
@@ -20,3 +20,10 @@ def test_lines_are_not_wrapped_in_a_pipe(url: str, client: AgentClient, tmp_path
     assert f"copied {stream}" in streams
     assert f" in {place}: " in summary
     assert summary.endswith(" UTC")
+
+
+def test_backup_of_an_unknown_site_leaves_no_folder(url: str, tmp_path: Path) -> None:
+    place = tmp_path / "new"
+    done = CliRunner().invoke(app, ["backup", str(place), "--url", url, "--site", "nope"])
+    assert done.exit_code != 0
+    assert not place.exists()
