@@ -19,6 +19,9 @@ MAX_DEPTH = 32
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 """Matches a bracket, or a complete string, whose brackets are thereby skipped."""
 
+_MAX_NAME = 60
+"""The maximum number of characters of a key that is quoted."""
+
 _MAX_LOOP_BYTES = 64 * 2**10
 """The maximum size of a body that is converted in the event loop."""
 
@@ -161,6 +164,40 @@ def check_range(text: str, path: str) -> None:
         if place and not place.startswith("["):
             place = f".{place}"
         raise invalid_field(path + place, _in_words(problem) or str(error)) from error
+
+
+def check_keys(text: str, path: str) -> None:
+    """Raise ``InvalidRequestError``, which names the key, if an object in JSON repeats a key.
+
+    Readers of such JSON take different values. The check omits JSON with very many objects.
+    ``path``: the field that contains the JSON, for the error.
+
+    >>> check_keys('[{"a": 1, "b": {"a": 1}}, {"a": 1}]', "val")
+    """
+    if text.count(":") < 2 or text.count("{") > _MAX_OBJECTS:
+        return
+    try:
+        _KEYS.decode(text)
+    except _RepeatedKeyError as error:
+        name = json.dumps(str(error)[:_MAX_NAME])
+        raise invalid_field(path, f"an object repeats the key {name}") from None
+
+
+class _RepeatedKeyError(Exception):
+    """An object in JSON repeats the key that is the text of the error."""
+
+
+def _check_pairs(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        names: set[str] = set()
+        for name, _ in pairs:
+            if name in names:
+                raise _RepeatedKeyError(name)
+            names.add(name)
+
+
+# Numbers remain texts: Python refuses to convert very long ones.
+_KEYS = json.JSONDecoder(object_pairs_hook=_check_pairs, parse_int=str, parse_float=str)
 
 
 def to_integer(value: float, path: str) -> int:

@@ -17,7 +17,13 @@ from mistbow.errors import InvalidRequestError, TooLargeError
 from mistbow.runtime.slices import LONG, STORED, Slices
 from mistbow.streams.schemas import RECORDS as SCHEMA
 from storage_agent import metrics
-from storage_agent.http.decode import check_depth, check_range, decode_beside, to_integer
+from storage_agent.http.decode import (
+    check_depth,
+    check_keys,
+    check_range,
+    decode_beside,
+    to_integer,
+)
 from storage_agent.records.bodies import KeyValues, RecordItem
 from storage_agent.records.latest import LatestRecords, StoredRecord
 from storage_agent.request_key import RequestKey
@@ -387,6 +393,7 @@ def _encode_rows(items: Sequence[RecordItem], where: str) -> Columns:
             ) from error
         check_depth(val, f"{where}[{number}].val")
         check_range(val, f"{where}[{number}].val")
+        check_keys(val, f"{where}[{number}].val")
         values.append(val)
     keys = [item.key for item in items]
     return Columns(SCHEMA, (keys, times, values, [item.schema for item in items]))

@@ -92,6 +92,12 @@ BAD: list[tuple[str, bytes, str]] = [
     ),
     ("/app/put", record("1e999"), "application[0].val: Number out of range"),
     ("/app/put", record('{"a":[1,{"b":-1e400}]}'), "application[0].val.a[1].b: Number out of"),
+    ("/app/put", record('{"a":1,"a":2}'), 'application[0].val: an object repeats the key "a"'),
+    (
+        "/app/put",
+        record('[{"a":1},{"b" :{"\\u0061":' + "9" * 5000 + ',"a":1e1}}]'),
+        'application[0].val: an object repeats the key "a"',
+    ),
     ("/app/put", record('["\\ud800"]'), "app[0].val[0]: the text is not valid Unicode"),
     ("/app/put", b'{"app":[{"key":"k","val":1,"timestamp":1,"schema":"no"}]}', "no schema no"),
     (
