@@ -155,6 +155,9 @@ def read_head(scope: Scope) -> RequestHead:
     for name, value in scope["headers"]:
         if name == b"host":
             hosts.append(value.decode("latin-1"))
+        elif name == b"origin" and name in found:
+            # Several origins equal none: one of them may be foreign.
+            found[name] += f", {value.decode('latin-1')}"
         elif name in _HEADERS:
             found[name] = value.decode("latin-1")
     return RequestHead(

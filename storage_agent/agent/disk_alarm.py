@@ -69,8 +69,9 @@ class DiskAlarm:
             return few
         return [
             *few,
-            f"the disk with {self._home} has {self._free_mb} MB left: free some, lower the "
-            f"retention or most_bytes by PUT /config, or offload points (docs/replication.md)",
+            f"the disk with {self._home} has {self._free_mb} MB left: free some, or, while "
+            "Ignite answers, lower the retention or most_bytes by PUT /config, or offload points "
+            "(docs/replication.md)",
         ]
 
     @property

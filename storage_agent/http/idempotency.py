@@ -49,7 +49,8 @@ def request_key(key: str | None, body: bytes, unit: str = "") -> RequestKey | No
         return None
     if not 1 <= len(key) <= _MAX_LENGTH:
         raise InvalidRequestError(
-            f"Idempotency-Key: the length must be 1 to {_MAX_LENGTH} characters (got {len(key)})"
+            f"Idempotency-Key: the length must be 1 to {_MAX_LENGTH} characters (got {len(key)})",
+            hint="Send a text of your choice, such as a UUID, that no other request has.",
         )
     hashed = blake2b(body, digest_size=_DIGEST_BYTES, person=unit.encode())
     # The digest is above 0: 0 means an unknown digest.

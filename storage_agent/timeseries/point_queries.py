@@ -138,7 +138,10 @@ def parse_time_range(
     first = 0 if start is None else to_integer(start, "from")
     last = MAX_TIMESTAMP_MS if end is None else to_integer(end, "to")
     if first > last:
-        raise InvalidRequestError(f"from ({first}) is after to ({last})")
+        raise InvalidRequestError(
+            f"from ({first}) is after to ({last})",
+            hint="Exchange the two times; both are inclusive.",
+        )
     if latest or (latest is None and start is None and end is None):
         return None
     return first, last

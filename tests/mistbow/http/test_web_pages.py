@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from analytics_enabler.settings import EnablerSettings
 from analytics_worker.settings import WorkerSettings
 from mistbow.auth.rules import requires
-from mistbow.http.web_pages import RequestHead, refusal
+from mistbow.http.web_pages import RequestHead, read_head, refusal
 from mistbow.settings import own_address
 from monitoring_agent.settings import MonitorSettings
 from storage_agent.settings import AgentSettings
@@ -224,6 +224,16 @@ def test_own_addresses_are_the_configured_ones() -> None:
     assert given.own_addresses == ["http://edge-7:8300", "https://fog.example/7"]
     worker = WorkerSettings(worker_url="http://w.example:8100")
     assert worker.own_addresses == ["http://w.example:8100"]
+
+
+@pytest.mark.parametrize("origins", [(FOREIGN, "http://a"), ("http://a", FOREIGN)])
+def test_one_of_several_origins_suffices_for_a_refusal(origins: tuple[str, ...]) -> None:
+    headers = [(b"host", b"a"), *((b"origin", each.encode()) for each in origins)]
+    head = read_head({"method": "POST", "path": "/put", "headers": headers})
+    assert refusal(head, frozenset({"a"})) is not None
+    headers = [(b"host", b"a"), (b"origin", b"http://a")]
+    own = read_head({"method": "GET", "path": "/list", "headers": headers})
+    assert refusal(own, frozenset({"a"})) is None
 
 
 def test_default_address_has_the_own_port(monkeypatch: pytest.MonkeyPatch) -> None:
