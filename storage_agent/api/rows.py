@@ -76,7 +76,7 @@ def rows_routes(agent: Agent, times: Timestamps) -> APIRouter:
         """Return a page of at most `limit` selected rows.
 
         For the next page, set `from` to the `next` of the answer. At the last page, `next` equals
-        `to`, or `head` without `to`. A page may have fewer rows, or no rows, if few rows are
+        `head`, or `to` if it is smaller. A page may have fewer rows, or no rows, if few rows are
         selected.
         """
         check_readable(name)

@@ -76,6 +76,11 @@ def parse_select(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.Sta
             f"the query has {len(statements)} statements, but exactly one is allowed"
         )
     [statement] = statements
+    if statement.type == duckdb.StatementType.MULTI:
+        raise UnsupportedStatementError(
+            "PIVOT without the values of the column is several statements, but exactly one is "
+            "allowed: write PIVOT … ON column IN (value, value)"
+        )
     if statement.type != duckdb.StatementType.SELECT:
         raise UnsupportedStatementError(
             f"the statement is {statement.type.name}; only SELECT, VALUES, DESCRIBE and SUMMARIZE "
@@ -137,7 +142,7 @@ def table_names(connection: duckdb.DuckDBPyConnection, text: str) -> set[str]:
         elif is_refused(str(node.get("function_name", ""))):
             raise UnsupportedStatementError(
                 f"the function {node['function_name']} is not allowed: queries cannot read the "
-                "settings and the state of DuckDB"
+                "settings and the state of DuckDB, and cannot wait"
             )
     return found
 

@@ -17,6 +17,7 @@ from storage_agent.sql.statement import (
     check_unknown_table,
     engine_tables,
     is_refused,
+    parse_select,
     table_names,
 )
 
@@ -89,6 +90,12 @@ def test_names_of_streams_and_of_subqueries_are_no_tables_of_duckdb(database):
     assert names == {"pg_sums", "raw", "results/all.fair"}
     for name in names:
         check_unknown_table(name, engine_tables(database))
+
+
+def test_pivot_needs_the_values_of_its_column(database: duckdb.DuckDBPyConnection) -> None:
+    parse_select(database, "PIVOT latest ON metric IN ('a', 'b') USING sum(value)")
+    with pytest.raises(UnsupportedStatementError, match=r"write PIVOT … ON column IN \(value"):
+        parse_select(database, "PIVOT latest ON metric USING sum(value)")
 
 
 if __name__ == "__main__":
