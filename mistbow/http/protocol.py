@@ -51,6 +51,10 @@ _FOREIGN_TARGET = InvalidRequestError(
     hint="Send the path alone in the request line, or the same address in both. This service is "
     "not a proxy.",
 )
+_NO_HOST = InvalidRequestError(
+    "the request has no header Host, which HTTP/1.1 requires",
+    hint="Send the header, as in Host: 127.0.0.1:8300, or HTTP/1.0.",
+)
 
 
 class BoundedProtocol(PlainProtocol):
@@ -224,7 +228,11 @@ class BoundedProtocol(PlainProtocol):
         if self.is_for_proxy() or (not self.url.startswith(b"/") and not self._has_own_target()):
             self._reject(_FOREIGN_TARGET)
             raise HttpParserError(_FOREIGN_TARGET.message)
-        self._body.is_chunked = b"transfer-encoding" in dict(self.headers)
+        headers = dict(self.headers)
+        if b"host" not in headers and self.parser.get_http_version() == "1.1":  # RFC 9112, 3.2
+            self._reject(_NO_HOST)
+            raise HttpParserError(_NO_HOST.message)
+        self._body.is_chunked = b"transfer-encoding" in headers
         super().on_headers_complete()
         # The task of the request starts later; the cycle of a later request may replace this one.
         cycle = self.cycle

@@ -70,7 +70,7 @@ class WebPageGuard:
 def refusal(head: RequestHead, own_names: frozenset[str]) -> ForbiddenError | None:
     """Return the error for a request that a foreign web page may have sent; None: permitted.
 
-    A request without ``Host`` is permitted, since every browser sends this header.
+    A request without ``Host``, in HTTP/1.0, is permitted: every browser sends this header.
     """
     for host in head.hosts:
         if not _is_own_host(host.lower(), own_names):
