@@ -95,7 +95,7 @@ BAD: list[tuple[str, bytes, str]] = [
     ("/app/put", record('{"a":1,"a":2}'), 'application[0].val: an object repeats the key "a"'),
     (
         "/app/put",
-        record('[{"a":1},{"b" :{"\\u0061":' + "9" * 5000 + ',"a":1e1}}]'),
+        record('[{"a":1},{"b" :{"\\u0061":' + "9" * 99 + ',"a":1e1}}]'),
         'application[0].val: an object repeats the key "a"',
     ),
     ("/app/put", record('["\\ud800"]'), "app[0].val[0]: the text is not valid Unicode"),
