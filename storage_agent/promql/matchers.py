@@ -18,6 +18,9 @@ from storage_agent.promql.labels import NAME, RAW_NAME, Labels
 
 Op = Literal["=", "!=", "=~", "!~"]
 
+_MAX_QUOTED = 200
+"""The maximum number of characters of a pattern that an error quotes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
@@ -65,7 +68,7 @@ def full_match(pattern: str, texts: Iterable[str]) -> npt.NDArray[np.bool_]:
         matches = pc.match_substring_regex(checked, anchored(pattern))[:-1]
     except pa.ArrowInvalid as error:
         raise PromqlError(
-            f"{pattern!r} is not a valid regular expression (RE2): {error}"
+            f"{pattern[:_MAX_QUOTED]!r} is not a valid regular expression (RE2): {error}"
         ) from error
     array: npt.NDArray[np.bool_] = matches.to_numpy(zero_copy_only=False)
     return array.astype(np.bool_)
