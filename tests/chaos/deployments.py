@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from analytics.client.enabler import EnablerClient
 from analytics.insight_models import DeploymentStatus, Results
+from mistbow.clock import system_clock
 from mistbow.errors import MistbowError, NotFoundError, UnavailableError
 from tests.chaos.fog import ChaosFog
 from tests.chaos.senders import METRIC
@@ -50,13 +51,17 @@ class Generation:
 
 @dataclass(slots=True)
 class Deployment:
-    """A deployment; ``texts``: name of an insight -> its present definition after COMPUTE."""
+    """A deployment; ``texts``: name of an insight -> its present definition after COMPUTE.
+
+    ``deleted_at``: the time (ms) before the request that deleted it; None: it exists.
+    """
 
     id: str
     name: str
     texts: dict[str, str]
     scheduler: str
     generations: list[Generation] = field(default_factory=list)
+    deleted_at: int | None = None
 
     def learn(self, status: DeploymentStatus) -> None:
         """Update the generations to a status."""
@@ -90,6 +95,7 @@ class Deployments:
         self._seed = seed
         self._lock = threading.Lock()
         self._current: dict[str, Deployment] = {}
+        self._deleted: list[Deployment] = []
         self._paused: set[str] = set()
         self._submitted = 0
 
@@ -98,6 +104,12 @@ class Deployments:
         """The deployments that exist."""
         with self._lock:
             return list(self._current.values())
+
+    @property
+    def deleted(self) -> list[Deployment]:
+        """The deployments that were deleted."""
+        with self._lock:
+            return list(self._deleted)
 
     @property
     def drawn(self) -> list[Deployment]:
@@ -174,8 +186,10 @@ class Deployments:
                 except NotFoundError:
                     return  # an earlier attempt was carried out, but not answered
 
+            deployment.learn(self._insist(lambda client: client.show(deployment.id)))
+            deployment.deleted_at = system_clock()
             self._insist(delete)
-            del self._current[deployment.id]
+            self._deleted.append(self._current.pop(deployment.id))
 
     def results(self, deployment: Deployment, until: int) -> Results:
         """Return all results of a deployment up to a time (ms)."""

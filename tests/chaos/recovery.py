@@ -19,7 +19,12 @@ GOAL_MS = 8000
 It is a goal for deaths ``alone``: a storm may take away at once what a recovery needs.
 """
 
-_PREFIX = "results/"
+MIN_DEATHS = 10
+"""The number of deaths ``alone`` from which on their 95th percentile is compared with the goal."""
+
+RESULTS = "results/"
+"""What the names of all streams of results begin with."""
+
 _BEFORE_MS = 15_000
 _AFTER_MS = 10_000
 
@@ -53,7 +58,7 @@ def computed_results(fog: ChaosFog, deployment: Deployment) -> list[ComputedResu
     uids = {generation.uid for generation in deployment.generations}
     found = []
     with fog.agent(CENTRE) as client:
-        names = [each.name for each in client.streams() if each.name.startswith(_PREFIX)]
+        names = [each.name for each in client.streams() if each.name.startswith(RESULTS)]
         for name in names:
             try:
                 table = client.read(name, match={"insight": sorted(uids)}).table
@@ -85,15 +90,25 @@ def longest_pause(results: Iterable[ComputedResult], began: int, ended: int) -> 
     return max(later - earlier for earlier, later in pairwise(inside))
 
 
-def percentile(values: Sequence[int], share: float) -> int | None:
-    """Return the smallest value that at least a share of the values do not exceed; None: no values.
+def percentile(times: Sequence[int | None], share: float) -> float | None:
+    """Return the smallest time that at least a share of the times do not exceed; None: no times.
 
-    >>> percentile([5, 1, 9], 0.5), percentile([5, 1, 9], 0.95), percentile([], 0.5)
-    (5, 9, None)
+    A time None is infinite: there was no recovery.
+
+    >>> percentile([5, 1, 9], 0.5), percentile([5, 1, None], 0.95), percentile([], 0.5)
+    (5, inf, None)
     """
-    if not values:
+    if not times:
         return None
-    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+    known = sorted(math.inf if each is None else each for each in times)
+    return known[max(0, math.ceil(share * len(known)) - 1)]
+
+
+def misses_goal(found: Iterable[Recovery]) -> bool:
+    """Return whether the recoveries from deaths ``alone`` miss the goal; False: too few of them."""
+    times = [each.next for each in found if each.alone]
+    longest = percentile(times, 0.95) if len(times) >= MIN_DEATHS else None
+    return longest is not None and longest > GOAL_MS
 
 
 def _time_to_next(death: int, rows: Iterable[ComputedResult]) -> int | None:

@@ -1,5 +1,6 @@
 """The report of a storm: injected faults, recovery times, and the compared results."""
 
+import math
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -75,11 +76,12 @@ def _recovery(recovery: Recovery) -> str:
 
 
 def _line(name: str, times: Sequence[int | None]) -> str:
-    known = [each for each in times if each is not None]
-    shown = "".join(f"{_seconds(percentile(known, share)):>9}" for share in (0.5, 0.95, 1.0))
-    never = len(times) - len(known)
-    return f"{name:<34}{len(known):>4}{shown}" + (f", {never} never" if never else "")
+    shown = "".join(f"{_seconds(percentile(times, share)):>9}" for share in (0.5, 0.95, 1.0))
+    never = times.count(None)
+    return f"{name:<34}{len(times):>4}{shown}" + (f", {never} never" if never else "")
 
 
-def _seconds(ms: int | None) -> str:
-    return "-" if ms is None else f"{ms / 1000:.1f} s"
+def _seconds(ms: float | None) -> str:
+    if ms is None:
+        return "-"
+    return "never" if ms == math.inf else f"{ms / 1000:.1f} s"

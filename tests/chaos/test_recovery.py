@@ -1,9 +1,19 @@
 """The figures of a storm, computed from rows of results."""
 
 import json
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.chaos.recovery import ComputedResult, longest_pause, percentile, recoveries
+from tests.chaos.recovery import (
+    GOAL_MS,
+    ComputedResult,
+    Recovery,
+    longest_pause,
+    misses_goal,
+    percentile,
+    recoveries,
+)
 from tests.chaos.report import StormReport
 from tests.chaos.storm import InjectedFault, StormLog
 from tests.chaos.timeline import fault_events, logged_events, timeline
@@ -58,6 +68,21 @@ def test_longest_pause_counts_new_ticks_only() -> None:
 def test_percentile_is_a_value_of_the_list() -> None:
     values = list(range(1, 101))
     assert [percentile(values, share) for share in (0.5, 0.95, 1.0)] == [50, 95, 100]
+    never: list[int | None] = [*values[:94], *[None] * 6]
+    assert [percentile(never, share) for share in (0.5, 0.94, 0.95)] == [50, 94, math.inf]
+
+
+def test_goal_is_missed_by_slow_recoveries_and_by_deaths_without_one() -> None:
+    def recovered(times: Sequence[int | None], *, alone: bool = True) -> list[Recovery]:
+        return [Recovery(injected("worker killed", T), each, None, alone) for each in times]
+
+    assert not misses_goal(recovered([GOAL_MS] * 20))
+    assert not misses_goal(recovered([1000] * 19 + [None]))
+    assert misses_goal(recovered([1000] * 18 + [None] * 2))
+    assert misses_goal(recovered([1000] * 9 + [None]))
+    assert misses_goal(recovered([1000] * 9 + [GOAL_MS + 1]))
+    assert not misses_goal(recovered([None] * 9))
+    assert not misses_goal(recovered([None] * 20, alone=False))
 
 
 def test_report_lists_faults_and_times() -> None:

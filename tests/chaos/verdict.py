@@ -4,9 +4,9 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Self
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import pyarrow as pa
 import pytest
@@ -14,21 +14,21 @@ import pytest
 from analytics.insight_models import Result
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
-from mistbow.errors import MistbowError
+from mistbow.errors import MistbowError, NotFoundError
+from mistbow.streams.results import current_results, result_fields
 from mistbow.streams.schemas import RAW
 from tests.chaos.deployments import Deployment, Deployments, is_temporary
+from tests.chaos.expected import Expected, expected_results
 from tests.chaos.fog import SITES, ChaosFog
+from tests.chaos.recovery import RESULTS
 from tests.chaos.senders import METRIC, SiteSender
 from tests.oracle.sql import POINTS
-from tests.oracle.stored_points import Identity, compact_key, expected_values
+from tests.oracle.stored_points import Identity, compact_key
 from tests.storage_agent.crashes.ledger import Body, Item, Verdict
 from tests.support.conditions import eventually
 
 _PAUSE_S = 2.0
 _SHOWN = 4
-
-Tick = tuple[str, int]
-"""The name of an insight, and one of its ticks (ms)."""
 
 
 def has_complete_result(deployments: Deployments, deployment: Deployment) -> bool:
@@ -57,24 +57,11 @@ def check_ledgers(
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """The oracle's results of a deployment: identity -> value.
-
-    ``ended``: the insight and the tick of each result of an ended generation. ``late``: those of
-    them at which late points count. Results of ended generations are not corrected for ever.
-    """
-
-    values: dict[Identity, float]
-    ended: frozenset[Tick]
-    late: frozenset[Tick]
-
-
-@dataclass(frozen=True, slots=True)
 class ComparedResults:
     """The number of results that equal the oracle's, and the number of ``uncorrected`` results.
 
-    Uncorrected results belong to an ended generation, and lack late points, or name the sites that
-    they lack.
+    Uncorrected results belong to an ended generation, and lack points that arrived long after the
+    end. Those of a deleted deployment may also name the sites that they lack.
     """
 
     equal: int = 0
@@ -100,6 +87,10 @@ def check_results(
             with _answering():
                 found = found_results(deployments, deployment, until)
             compared += compare(deployment, found, expected[deployment.id])
+        for deployment in deployments.deleted:
+            with _answering():
+                stored, found = stored_results(fog, deployment)
+            compared += compare(stored, found, expected_results(stored, points, until))
         return compared
 
     return eventually(
@@ -115,30 +106,6 @@ def stored_points(fog: ChaosFog) -> pa.Table:
             table = client.read(RAW, match={"metric": [METRIC]}).table
         tables.append(table.select(POINTS.names).cast(POINTS))
     return pa.concat_tables(tables)
-
-
-def expected_results(deployment: Deployment, points: pa.Table, until: int) -> Expected:
-    """Return the oracle's results of all generations of a deployment, up to a time (ms)."""
-    # Each point counts: late points have corrected the results.
-    place = points.schema.get_field_index("horizon")
-    zeros = pa.repeat(pa.scalar(0, pa.int64()), points.num_rows)
-    all_timely = points.set_column(place, "horizon", zeros)
-    values: dict[Identity, float] = {}
-    ended: set[Tick] = set()
-    late: set[Tick] = set()
-    for one in deployment.generations:
-        last = until if one.until is None else min(until, one.until)
-        final = expected_values(one.text, all_timely, one.since, last)
-        values |= final
-        if one.until is not None:
-            first = expected_values(one.text, points, one.since, last)
-            ended |= {(insight, tick) for insight, _, tick in final}
-            late |= {
-                (insight, tick)
-                for insight, key, tick in final.keys() | first.keys()
-                if final.get((insight, key, tick)) != first.get((insight, key, tick))
-            }
-    return Expected(values, frozenset(ended), frozenset(late))
 
 
 def found_results(
@@ -159,19 +126,41 @@ def found_results(
     return found
 
 
+def stored_results(
+    fog: ChaosFog, deployment: Deployment
+) -> tuple[Deployment, dict[Identity, Result]]:
+    """Return the results of a deleted deployment that are still stored: identity -> result.
+
+    The generations of the returned deployment end with their last stored result. Raises
+    ``AssertionError`` while a site does not answer.
+    """
+    rows = [row for site in SITES for row in _stored_rows(fog, site, deployment)]
+    found: dict[Identity, Result] = {}
+    generations = []
+    for one in deployment.generations:
+        of_one = [row for row in rows if row["insight"] == one.uid]
+        last = max((row["ts"] for row in of_one), default=one.since)
+        generations.append(replace(one, until=last if one.until is None else min(last, one.until)))
+        for row in of_one:
+            result = Result(**(result_fields(row) | {"insight": one.name}))
+            found[one.name, compact_key(result.key), result.ts] = result
+    return replace(deployment, generations=generations), found
+
+
 def compare(
     deployment: Deployment, found: Mapping[Identity, Result], expected: Expected
 ) -> ComparedResults:
     """Raise ``AssertionError`` with the results that are missing, superfluous or wrong."""
+    is_deleted = deployment.deleted_at is not None
     incomplete = {(insight, tick) for (insight, _, tick), row in found.items() if row.missing}
-    excused = (incomplete & expected.ended) | expected.late
-    uncorrected, wrong = 0, []
+    equal, uncorrected, wrong = 0, 0, []
     for identity in sorted(found.keys() | expected.values.keys(), key=lambda each: each[2]):
         insight, _, tick = identity
         row, right = found.get(identity), expected.values.get(identity)
-        if row is not None and not row.missing and _is_close(row.value, right):
-            continue
-        if (insight, tick) in excused:
+        value = None if row is None or row.missing else row.value
+        if _is_close(value, right):
+            equal += 1
+        elif (is_deleted and (insight, tick) in incomplete) or _may_be(row, identity, expected):
             uncorrected += 1
         elif row is None:
             wrong.append(f"{identity}: nothing instead of {right}")
@@ -181,11 +170,34 @@ def compare(
         f"{deployment.name} ({deployment.id}): {len(wrong)} of {len(expected.values)} results are "
         f"wrong: {wrong[:_SHOWN]} … {wrong[-1]}"
     )
-    return ComparedResults(len(found) - uncorrected, uncorrected)
+    return ComparedResults(equal, uncorrected)
+
+
+def _may_be(row: Result | None, identity: Identity, expected: Expected) -> bool:
+    """Return whether a result of an ended generation is right without all points."""
+    if row is not None and row.missing:
+        return False
+    if identity in expected.unknown:
+        return True
+    earlier = expected.earlier.get(identity, frozenset())
+    if row is None:
+        return None in earlier
+    return any(_is_close(row.value, each) for each in earlier)
 
 
 def _is_close(one: float | None, other: float | None) -> bool:
     return None not in (one, other) and math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)  # type: ignore[arg-type]
+
+
+def _stored_rows(fog: ChaosFog, site: str, deployment: Deployment) -> list[dict[str, Any]]:
+    uids = sorted({each.uid for each in deployment.generations})
+    rows: list[dict[str, Any]] = []
+    with fog.agent(site) as client:
+        for name in [each.name for each in client.streams() if each.name.startswith(RESULTS)]:
+            with suppress(NotFoundError):
+                table = client.read(name, match={"insight": uids}).table
+                rows += current_results(table).to_pylist()
+    return rows
 
 
 def _check_site(client: AgentClient, site: str, sender: SiteSender) -> Counter[str]:
