@@ -204,6 +204,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
 )
 
+CI_SEED = 2558
+"""The seed of the storm of three minutes in CI, in which each kind of fault occurs."""
+
 _LONG_S = 600.0
 
 

@@ -1,8 +1,8 @@
 """A fog in a storm of faults: no acknowledged row is lost, and all results equal the oracle's.
 
 ``MISTBOW_CHAOS_S``: the length of the storm (s), 180 by default. ``MISTBOW_SEED``: the seed of its
-timetable; by default 15 in CI, and else drawn. ``MISTBOW_FAULTS``: the names of the only faults,
-separated by commas; by default all.
+timetable; by default ``CI_SEED`` in CI, and else drawn. ``MISTBOW_FAULTS``: the names of the only
+faults, separated by commas; by default all.
 """
 
 import os
@@ -15,7 +15,7 @@ import pytest
 
 from mistbow.clock import system_clock
 from tests.chaos.deployments import Deployments
-from tests.chaos.faults import World, faults_of
+from tests.chaos.faults import CI_SEED, World, faults_of
 from tests.chaos.fog import ChaosFog, plan
 from tests.chaos.recovery import computed_results, longest_pause, misses_goal, recoveries
 from tests.chaos.report import StormReport
@@ -45,7 +45,7 @@ def _seed() -> int:
     if given := os.environ.get("MISTBOW_SEED"):
         return int(given)
     if "CI" in os.environ:
-        return 15
+        return CI_SEED
     return random.SystemRandom().randrange(10**6)
 
 

@@ -6,7 +6,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.chaos.faults import FAULTS, faults_of
+from tests.chaos.faults import CI_SEED, FAULTS, faults_of
+from tests.chaos.recovery import MIN_DEATHS
 from tests.chaos.timetable import ALONE_S, CALM_S, GAP_S, MAX_LASTING, Step, Target, timetable
 
 SITES = ("a", "b", "c", "d")
@@ -95,6 +96,23 @@ def test_no_other_fault_is_near_a_fault_that_is_alone(
 def test_each_fault_occurs_in_a_storm_of_half_an_hour() -> None:
     for seed in range(20):
         assert {step.fault for step in _steps(seed, 1800)} == {each.name for each in FAULTS}
+
+
+def test_deaths_suffice_for_the_goal_in_a_storm_of_half_an_hour() -> None:
+    alone = {each.name for each in FAULTS if each.alone and each.ends_worker}
+    for seed in range(20):
+        assert sum(step.fault in alone for step in _steps(seed, 1800)) >= MIN_DEATHS
+
+
+def test_each_fault_occurs_in_the_storm_of_ci_and_a_process_is_frozen_for_long() -> None:
+    steps = _steps(CI_SEED, 180)
+    assert {step.fault for step in steps} == {each.name for each in faults_of(180)}
+    frozen = [step for step in steps if step.fault == "process frozen"]
+    longest = max(frozen, key=lambda step: step.until_s - step.at_s)
+    assert longest.until_s - longest.at_s > 55
+    # No other fault hits the frozen process, which would end the fault.
+    others = {step.target for step in steps if longest.at_s < step.at_s < longest.until_s}
+    assert longest.target not in others
 
 
 def test_most_faults_occur_in_a_storm_of_three_minutes() -> None:
