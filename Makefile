@@ -62,9 +62,10 @@ crash: .venv/stamp ## test durability with kills, freezes, a full disk and power
 	$(BIN)/pytest -rA -m soak tests/monitoring_agent
 	$(BIN)/pytest -rA -m soak tests/mistbow tests/analytics_worker --ignore=tests/analytics_worker/spark
 
-handovers: .venv/stamp ## run 50 handovers of each kind under load, also with kills, and print the pauses
+handovers: .venv/stamp ## run 50 handovers of each kind under load, also with kills, and store the pauses
 	$(BIN)/mistbow setup
-	MISTBOW_HANDOVERS=50 MISTBOW_MAX_PAUSE_S=2 $(BIN)/pytest -rA tests/handovers
+	MISTBOW_HANDOVERS=50 MISTBOW_MAX_PAUSE_S=2 MISTBOW_HANDOVERS_PAGE=benchmarks/results/handovers.md \
+		$(BIN)/pytest -rA tests/handovers
 
 scenarios: .venv/stamp ## run each scenario of each Fogify file for MINUTES (5), and compare all results; SCENARIO=tunnel: only this one
 	MISTBOW_NEEDS_DOCKER=1 MISTBOW_SCENARIO_S=$$(($(or $(MINUTES),5) * 60)) MISTBOW_SCENARIO_PAGE=benchmarks/results/scenarios.md \
@@ -77,7 +78,7 @@ adaptation: .venv/stamp ## change links, batteries, prices, data and load of a f
 
 chaos: .venv/stamp ## inject random faults into four sites for 30 minutes, and compare all results (as root)
 	$(BIN)/mistbow setup
-	MISTBOW_CHAOS_S=1800 $(BIN)/pytest -rA tests/chaos
+	MISTBOW_CHAOS_S=1800 MISTBOW_CHAOS_PAGE=benchmarks/results/chaos.md $(BIN)/pytest -rA tests/chaos
 
 fuzz: .venv/stamp ## run thousands of random queries, parse random statements, and wait 50 times for settled results
 	$(BIN)/mistbow setup

@@ -2,7 +2,7 @@
 
 ``MISTBOW_CHAOS_S``: the length of the storm (s), 180 by default. ``MISTBOW_SEED``: the seed of its
 timetable; by default ``CI_SEED`` in CI, and else drawn. ``MISTBOW_FAULTS``: the names of the only
-faults, separated by commas; by default all.
+faults, separated by commas; by default all. ``MISTBOW_CHAOS_PAGE``: the page of figures.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mistbow.clock import system_clock
+from mistbow.clock import system_clock, utc_now
 from tests.chaos.deployments import Deployments
 from tests.chaos.faults import CI_SEED, World, faults_of
 from tests.chaos.fog import ChaosFog, plan
@@ -29,6 +29,7 @@ from tests.support.conditions import eventually
 
 SECONDS = float(os.environ.get("MISTBOW_CHAOS_S", "180"))
 FAULTS = tuple(filter(None, os.environ.get("MISTBOW_FAULTS", "").split(",")))
+PAGE = os.environ.get("MISTBOW_CHAOS_PAGE")
 FULL_S = 1800
 """The length (s) of a storm from which on the recoveries must meet the goal."""
 _START_S = 300
@@ -94,5 +95,7 @@ def test_results_equal_the_oracle_after_a_storm_of_faults(fog: ChaosFog) -> None
     )
     print(f"\n{report}", file=sys.stderr)
     assert compared.equal
+    if PAGE is not None:
+        Path(PAGE).write_text(report.page(f"{utc_now():%Y-%m-%d}"))
     if SECONDS >= FULL_S:
         assert not misses_goal(report.recoveries), "p95 of the next result is above the goal"

@@ -85,26 +85,38 @@ def test_goal_is_missed_by_slow_recoveries_and_by_deaths_without_one() -> None:
     assert not misses_goal(recovered([None] * 20, alone=False))
 
 
-def test_report_lists_faults_and_times() -> None:
+def report(*rows: ComputedResult) -> StormReport:
     log = StormLog((injected("worker killed", T),), (injected("link cut", T).step,))
-    rows = [result(T + 4000, 1000)]
-    text = str(
-        StormReport(
-            seed=7,
-            seconds=180,
-            log=log,
-            recoveries=recoveries(log, rows),
-            longest_pause=7000,
-            results=ComparedResults(3, 1),
-            points=4,
-            rows=5,
-        )
+    return StormReport(
+        seed=7,
+        seconds=180,
+        log=log,
+        recoveries=recoveries(log, rows),
+        longest_pause=7000,
+        results=ComparedResults(3000, 1),
+        points=4,
+        rows=5,
     )
+
+
+def test_report_lists_faults_and_times() -> None:
+    text = str(report(result(T + 4000, 1000)))
     lines = [line.split() for line in text.splitlines()]
     assert ["worker", "killed", "1", "0"] in lines
     assert ["link", "cut", "0", "1"] in lines
     assert ["the", "next", "result", "1", *["5.0", "s"] * 3] in lines
     assert "seed 7" in text
+
+
+def test_page_lists_faults_and_times_and_deaths_without_recovery() -> None:
+    recovered = report(result(T + 4000, 1000)).page("2026-12-01").splitlines()
+    assert "| the next result | 1 | 5.0 s | 5.0 s | 5.0 s | 0 |" in recovered
+    assert "| worker killed | 1 | 0 |" in recovered
+    assert "| link cut | 0 | 1 |" in recovered
+    assert any("2026-12-01; seed 7; 3 minutes" in line for line in recovered)
+    assert any("3,000 results, 4 points and 5 rows" in line for line in recovered)
+    never = report().page("2026-12-01").splitlines()
+    assert "| the next result | 1 | never | never | never | 1 |" in never
 
 
 def test_slow_recovery_has_a_timeline_of_the_services_logs(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from tests.support.table_page import replace_rows
+
 _HEAD = """# Scenarios
 
 Each row is the last run of a scenario by `make scenarios` in which all results equalled those of
@@ -14,7 +16,7 @@ is [smaller](../../docs/emulated-fog.md) than its file.
 """
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class ScenarioRun:
     """A scenario of a file that has passed: the date, the number of sites, the compared time."""
 
@@ -28,15 +30,4 @@ class ScenarioRun:
 
 def add_run(page: Path, run: ScenarioRun) -> None:
     """Add a run to the page, in the place of the earlier run of the scenario."""
-    runs = {(each.file, each.scenario): each for each in _runs(page)}
-    runs[run.file, run.scenario] = run
-    rows = (f"| {' | '.join(astuple(each))} |\n" for each in sorted(runs.values()))
-    page.write_text(_HEAD + "".join(rows))
-
-
-def _runs(page: Path) -> list[ScenarioRun]:
-    if not page.exists():
-        return []
-    _, _, rows = page.read_text().partition("| --- |")
-    cells = ([cell.strip() for cell in row.strip("|").split("|")] for row in rows.splitlines()[1:])
-    return [ScenarioRun(*each) for each in cells]
+    replace_rows(page, _HEAD, [astuple(run)], keys=2)
