@@ -2,15 +2,17 @@
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-
-import pyarrow.compute as pc
 
 from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
 
 _PERIOD_S = 0.05
+
+Spans = Mapping[str, tuple[int, int | None]]
+"""The generations of an insight: uid -> (since, until), the bounds (ms) of its ticks."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,8 @@ class Pause:
 class AvailabilityMeter:
     """Reads a stream of results from a thread, and records when each tick is first readable.
 
-    ``insight``: the uid of an insight with a result at each tick. ``every_ms``: the interval of its
-    ticks.
+    ``insight``: the uid of an insight with a result at each tick, or what the uids of several
+    insights begin with. ``every_ms``: the interval of their ticks.
     """
 
     def __init__(self, url: str, stream: str, insight: str, every_ms: int) -> None:
@@ -33,7 +35,7 @@ class AvailabilityMeter:
         self._stream = stream
         self._insight = insight
         self._every_ms = every_ms
-        self._readable_at: dict[int, float] = {}
+        self._readable_at: dict[tuple[str, int], float] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True)
 
@@ -46,26 +48,25 @@ class AvailabilityMeter:
         self._thread.join(60)
         self._agent.close()
 
-    @property
-    def ticks(self) -> int:
-        """The number of ticks with a readable result."""
-        return len(self._readable_at)
+    def newest(self, uid: str) -> int:
+        """Return the newest tick (ms) at which an insight has a readable result; 0: none."""
+        return max((tick for each, tick in self._readable_at.copy() if each == uid), default=0)
 
-    @property
-    def newest(self) -> int:
-        """The newest tick (ms) with a readable result; 0: none."""
-        return max(self._readable_at.copy(), default=0)
-
-    def pauses(self, since: int = 0) -> list[Pause]:
+    def pauses(self, since: int = 0, spans: Spans | None = None) -> list[Pause]:
         """Return the pauses before the ticks after ``since`` (ms), the longest first.
 
-        Several ticks that become readable at once end one pause.
+        Several ticks that become readable at once end one pause. A tick without a tick one interval
+        before it, such as the first one, ends no pause. ``spans``: the results that users see,
+        which are those of one insight; None: all results.
         """
-        ticks = sorted(self._readable_at.copy())
+        readable_at: dict[int, float] = {}
+        for (uid, tick), at in self._readable_at.copy().items():
+            if spans is None or _is_within(spans.get(uid), tick):
+                readable_at[tick] = min(at, readable_at.get(tick, at))
         found = [
-            Pause(self._readable_at[tick] - self._readable_at[before] - self._every_ms / 1000, tick)
-            for before, tick in pairwise(ticks)
-            if tick > since
+            Pause(readable_at[tick] - readable_at[before] - self._every_ms / 1000, tick)
+            for before, tick in pairwise(sorted(readable_at))
+            if tick > since and tick - before == self._every_ms
         ]
         return sorted(found, key=lambda each: -each.seconds)
 
@@ -73,12 +74,19 @@ class AvailabilityMeter:
         position = 0
         while not self._stopped.wait(_PERIOD_S):
             try:
-                read = self._agent.read(
-                    self._stream, position, match={"insight": [self._insight]}, columns=["ts"]
-                )
+                read = self._agent.read(self._stream, position, columns=["insight", "ts"])
             except MistbowError:
                 continue
             position = read.position.next
             now = time.monotonic()
-            for tick in pc.unique(read.table["ts"]).to_pylist():
-                self._readable_at.setdefault(tick, now)
+            rows = read.table.group_by(["insight", "ts"]).aggregate([])
+            for uid, tick in zip(rows["insight"].to_pylist(), rows["ts"].to_pylist(), strict=True):
+                if uid.startswith(self._insight):
+                    self._readable_at.setdefault((uid, tick), now)
+
+
+def _is_within(span: tuple[int, int | None] | None, tick: int) -> bool:
+    if span is None:
+        return False
+    since, until = span
+    return since < tick and (until is None or tick <= until)
