@@ -1,8 +1,10 @@
 """Fragments that move between two runners, as between workers: on real Spark, over a real agent."""
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +17,7 @@ from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics_worker.lifecycle.runner import FragmentRunner
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
+from mistbow.errors import UnavailableError
 from mistbow.streams.results import current_results
 from mistbow.streams.schemas import RAW, panes_stream, results_stream, states_stream
 from tests.analytics_worker.runner_context import running
@@ -89,6 +92,40 @@ def expected(points: pa.Table, since: int, until: int) -> dict[tuple[str, str, i
     return at_ticks({"average": queries["average"]}, points, since, until) | numbers
 
 
+class DyingClient(AgentClient):
+    """A client of an agent for a worker that dies at a step of a handover.
+
+    ``step``: a stream that is the last one it claims, or ``advance``: it claims all, but does not
+    describe its results. ``died``: set by then; each later claim and change fails.
+    """
+
+    def __init__(self, url: str, step: str) -> None:
+        super().__init__(url)
+        self.step = step
+        self.died = threading.Event()
+
+    def claim(self, name: str) -> Any:
+        self._check()
+        claimed = super().claim(name)
+        if name == self.step:
+            self.died.set()
+        return claimed
+
+    def info(self, name: str) -> Any:
+        self._check()
+        return super().info(name)
+
+    def advance(self, *args: Any, **named: Any) -> Any:
+        if self.step == "advance":
+            self.died.set()
+        self._check()
+        return super().advance(*args, **named)
+
+    def _check(self) -> None:
+        if self.died.is_set():
+            raise UnavailableError("the worker is dead")
+
+
 @contextmanager
 def moving(spark: SparkSession, agent: AgentClient, fragment: Fragment) -> Iterator["Mover"]:
     """Run a fragment within the ``with``, on a runner that the mover replaces."""
@@ -119,6 +156,13 @@ class Mover:
             runner.note_orphan(True)
         return runner
 
+    def start_dying(self, step: str) -> None:
+        """Start the fragment on another runner, which dies at a step of the handover."""
+        agent = DyingClient(self._agent.url, step)
+        self._stack.callback(agent.close)
+        with running(self._spark, agent, self.fragment):
+            eventually(agent.died.is_set, timeout=90, what=f"the new runner dies at {step}")
+
     def take_over(self, runner: FragmentRunner) -> None:
         """Wait until a runner has taken over, then stop the former one."""
         eventually(lambda: runner.status().active, timeout=90, what="the new runner takes over")
@@ -127,6 +171,25 @@ class Mover:
             lambda: former.status().state == "fenced", timeout=30, what="the former one is fenced"
         )
         former.stop()
+
+
+def check_results(agent: AgentClient, target: str, metric: str, since: int, end: int) -> None:
+    """Wait until the results at the ticks after ``since`` up to ``end`` (ms) are the oracle's."""
+
+    def equal() -> bool:
+        rows = current_results(agent.read(target).table).to_pylist()
+        found = {
+            (r["insight"], r["key"], r["ts"]): r["value"] for r in rows if since < r["ts"] <= end
+        }
+        right = expected(stored(agent, metric), since, end)
+        assert found.keys() == right.keys(), (
+            sorted(found.keys() - right.keys())[:5],
+            sorted(right.keys() - found.keys())[:5],
+        )
+        assert found == pytest.approx(right, rel=1e-9)
+        return bool(found)
+
+    eventually(equal, timeout=90, what="all results equal the oracle's")
 
 
 @pytest.mark.soak
@@ -163,23 +226,26 @@ def test_moved_fragment_with_accumulators_equals_the_oracle(
         end = system_clock()
         eventually(lambda: successor.status().frontier > end, timeout=60, what="the last tick")
 
-        def equal() -> bool:
-            rows = current_results(agent.read(target).table).to_pylist()
-            found = {
-                (r["insight"], r["key"], r["ts"]): r["value"]
-                for r in rows
-                if since < r["ts"] <= end
-            }
-            right = expected(stored(agent, metric), since, end)
-            assert found.keys() == right.keys(), (
-                sorted(found.keys() - right.keys())[:5],
-                sorted(right.keys() - found.keys())[:5],
-            )
-            assert found == pytest.approx(right, rel=1e-9)
-            return bool(found)
-
-        eventually(equal, timeout=90, what="all results equal the oracle's")
+        check_results(agent, target, metric, since, end)
     print("the longest pauses:", meter.pauses()[:5])
+
+
+@pytest.mark.soak
+def test_death_at_each_step_of_a_handover_costs_no_result(
+    spark: SparkSession, agent: AgentClient
+) -> None:
+    since = agent.info(RAW).frontier // SECOND * SECOND
+    fragment = whole("dying", since)
+    metric, target = "dying.cpu", fragment.target.stream
+    traffic = Traffic(metrics=(metric,), late_every=61)
+    with Sender(agent.url, traffic), moving(spark, agent, fragment) as mover:
+        eventually(lambda: agent.info(target).frontier > 0, what="the first results are stored")
+        for step in (states_stream(target), target, "advance"):
+            mover.start_dying(step)
+            mover.take_over(mover.start())
+        end = system_clock()
+        eventually(lambda: mover.runner.status().frontier > end, timeout=60, what="the last tick")
+        check_results(agent, target, metric, since, end)
 
 
 def test_moved_partial_stores_each_pane_once(spark: SparkSession, agent: AgentClient) -> None:
