@@ -13,6 +13,7 @@ import pytest
 
 from analytics.client.enabler import EnablerClient
 from analytics.client.worker import WorkerClient
+from analytics_enabler.domains.role import GRACE_S, TURN_S
 from ignite_server.ports import free_ports
 from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
@@ -274,6 +275,14 @@ def test_lost_site_costs_no_result(machines: dict[str, Machine], seconds: int) -
             run_for(seconds, nothing_stops)
             decided = [*at_a.decisions(since=began), *north.decisions(since=began)]
             assert [each for each in decided if each.kind in ENDS] == []
+
+            def region_batches() -> dict[str, int]:
+                """Return fragment -> micro-batches, of the fragments that only b's region has."""
+                fragments = [each for each in workers[1].list() if each.domain == "north"]
+                return {each.id: each.batches for each in fragments}
+
+            alone = region_batches()
+            assert alone
             killed, at = time.monotonic(), time.time_ns() // 1_000_000
             machines["a"].kill()
             eventually(lambda: active_site(agents["b"]) == "b", timeout=30, what="it takes over")
@@ -295,8 +304,16 @@ def test_lost_site_costs_no_result(machines: dict[str, Machine], seconds: int) -
                 timeout=60,
                 what="the former enabler is back",
             )
-            assert active_site(agents["b"]) == "b"
-            run_for(min(seconds, 30), lambda: None)
+
+            def is_fenced() -> None:
+                assert active_site(agents["b"]) == "b"
+                assert active_site(agents["a"]) != "a"
+                now = region_batches()
+                assert now.keys() == alone.keys()
+                assert all(now[name] >= count for name, count in alone.items())
+                alone.update(now)
+
+            run_for(max(min(seconds, 30), GRACE_S + TURN_S + 2), is_fenced)
         until = time.time_ns() // 1_000_000 - 3000
         points = pa.Table.from_pylist(sender.rows, POINTS)
         for deployment, text in ((mean, MEAN), (peak, PEAK)):
