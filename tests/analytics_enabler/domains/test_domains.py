@@ -1,14 +1,17 @@
 """Several enablers in one fog: domains, standby, takeover and splits."""
 
 import time
+from contextlib import closing
 
 import pytest
 
+from analytics.client.enabler import EnablerClient
 from analytics.insight_models import DeploymentStatus
 from analytics.plan.fragments import Merge, Partial, Whole
 from analytics.plan.orders import Lease, order_of
 from analytics_enabler.domains.role import GRACE_S
 from mistbow.client.agent import AgentClient
+from mistbow.clock import system_clock
 from mistbow.errors import (
     ConflictError,
     InvalidQueryError,
@@ -33,6 +36,7 @@ from tests.analytics_enabler.domains.support import (
     wait_for_deployments,
 )
 from tests.analytics_enabler.spark_worker import TEST_TIMEOUT_S, eventually
+from tests.oracle.stored_points import compact_key, expected_values, stored_points
 from tests.support.sender import Sender
 from tests.support.traffic import Traffic
 
@@ -78,6 +82,26 @@ def copied(site: DomainSite) -> set[str]:
         return set()
     finally:
         client.close()
+
+
+def await_oracle(site: DomainSite, enabler: EnablerClient, deployment: str, until: int) -> None:
+    """Wait until an enabler shows the oracle's results of ``AT_B``, at all ticks up to a time (ms).
+
+    Only this site has points.
+    """
+    (insight,) = enabler.show(deployment).insights
+    text = AT_B.replace(" WHEN site == 'b'", "")  # the oracle does not know the site
+
+    def equal() -> bool:
+        with closing(AgentClient(site.url)) as agent:
+            right = expected_values(text, stored_points(agent, "cpu"), insight.since, until)
+        rows = enabler.results(deployment, limit=10_000, end=until).results
+        found = {(each.insight, compact_key(each.key), each.ts): each.value for each in rows}
+        assert found.keys() == right.keys()
+        assert found == pytest.approx(right, rel=1e-9)
+        return bool(found)
+
+    eventually(equal, timeout=60, what="the results are the oracle's")
 
 
 def test_second_enabler_of_a_domain_stands_by_and_stops_nothing(fog: DomainFog) -> None:
@@ -276,20 +300,23 @@ def test_region_that_is_cut_off_plans_its_own_insights(fog: DomainFog, seconds: 
         eventually(
             lambda: region.results(here).results, timeout=90, what="the region answers it alone"
         )
-    assert ids(region) == {here}
-    with pytest.raises(UnavailableError, match="outside the domain north"):
-        region.submit(PEAK)
-    with pytest.raises(UnavailableError, match="do not answer: all"):
-        region.show(mean)
-    time.sleep(seconds)  # the duration of the cut is what is tested
+        assert ids(region) == {here}
+        with pytest.raises(UnavailableError, match="outside the domain north"):
+            region.submit(PEAK)
+        with pytest.raises(UnavailableError, match="do not answer: all"):
+            region.show(mean)
+        time.sleep(seconds)  # the duration of the cut is what is tested
+        until = system_clock()
+        eventually(
+            lambda: max(each.ts for each in region.results(here).results) >= until,
+            what="the region answers it until the end of the cut",
+        )
 
-    fog.heal()
-    wait_for_deployments(everywhere, mean, here)
-    wait_for_deployments(region, mean, here)
-    eventually(
-        lambda: everywhere.results(here).results == region.results(here).results,
-        what="the enabler of all sites shows the results",
-    )
+        fog.heal()
+        wait_for_deployments(everywhere, mean, here)
+        wait_for_deployments(region, mean, here)
+    for enabler in (region, everywhere):
+        await_oracle(fog.b, enabler, here, until)
     started = [each.id for each in fog.b.worker.started if each.id.startswith("site-b")]
     assert len(started) == 1
     assert started[0] in fog.b.worker.fragments
