@@ -4,18 +4,26 @@ The agents are processes in network namespaces, with the system's own resolver.
 """
 
 import json
+import os
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from analytics.client.enabler import EnablerClient
+from analytics.insight_models import Result
 from fog_emulation.topology import Shape
+from mistbow.client.agent_model import Point
+from mistbow.clock import system_clock
 from mistbow.errors import UnavailableError
 from tests.fog_emulation.namespaces import needs_namespaces, running_fog
 from tests.support.conditions import eventually
-from tests.support.fogs import NETWORKS, PORT, Fog, plan
+from tests.support.fogs import NETWORKS, PORT, TOKEN, Fog, plan
 from tests.support.programs import needs
 
 pytestmark = [needs_namespaces, needs("unshare")]
@@ -23,6 +31,10 @@ pytestmark = [needs_namespaces, needs("unshare")]
 SLOW_S = 10.0
 MAX_ABSENCE_S = 15.0
 """The time for which a healthy site may be missing while links of other sites fail."""
+
+CUT_MS = 300_000
+"""The duration (ms) of the cut of a link, in the test of results."""
+
 _MOUNTED = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
 
 
@@ -32,6 +44,12 @@ class NamedFog(Fog):
     The name of c is answered late. ``gone.test`` is a peer of b whose name does not exist, which is
     answered late too.
     """
+
+    def spawn(
+        self, site: str, argv: Sequence[str], environment: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        """Start a process at a site."""
+        return self._backend.spawn(site, argv, env=environment)
 
     def _host(self, site: str, network: str) -> str:
         return f"{site}.test"
@@ -115,6 +133,94 @@ def test_healthy_sites_stay_reachable_while_one_of_three_links_is_cut(
     eventually(lambda: fog.reached("b") == {"a", "b", "c"}, timeout=60, what="b reaches all again")
     print(f"longest absence of a healthy site: {longest:.1f} s")
     assert longest <= MAX_ABSENCE_S
+
+
+@contextmanager
+def sending(fog: NamedFog, metric: str) -> Iterator[None]:
+    """Send a point to each site five times a second, within the ``with``."""
+    stopped = threading.Event()
+
+    def send(site: str) -> None:
+        with fog.at(site) as agent:
+            while not stopped.wait(0.2):
+                with suppress(UnavailableError):
+                    agent.put([Point(metric, f"{site}-1", system_clock(), 1.0)])
+
+    threads = [threading.Thread(target=send, args=(site,)) for site in NETWORKS]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join(30)
+
+
+@contextmanager
+def analytics(fog: NamedFog, site: str, home: Path) -> Iterator[EnablerClient]:
+    """Run a worker and an enabler at a site, within the ``with``; yield a client of the enabler.
+
+    The calling thread is in the site's namespace meanwhile.
+    """
+    settings = {
+        "MISTBOW_HOME": str(home),
+        "MISTBOW_NODE": f"worker-{site}",
+        "MISTBOW_TOKEN": TOKEN,
+        "MISTBOW_AGENT_URL": f"http://127.0.0.1:{PORT}",
+        "MISTBOW_WORKER_PORT": "8100",
+        "MISTBOW_ENABLER_PORT": "8000",
+        "MISTBOW_DRIVER_MEMORY": "512m",
+        "MISTBOW_LOG_LEVEL": "warning",
+    }
+    processes = [
+        fog.spawn(site, [sys.executable, "-m", package], {**os.environ, **settings})
+        for package in ("analytics_worker", "analytics_enabler")
+    ]
+    with fog.inside(site):
+        client = EnablerClient("http://127.0.0.1:8000", TOKEN)
+        try:
+            eventually(client.fog, timeout=60, what="the enabler answers")
+            eventually(lambda: client.fog().nodes, timeout=90, what="the worker is announced")
+            yield client
+        finally:
+            client.close()
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.wait(60)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_results_lack_no_healthy_site_while_one_of_three_links_is_cut(
+    fog: NamedFog, tmp_path: Path
+) -> None:
+    eventually(lambda: fog.reached("b") == {"a", "b", "c"}, timeout=60, what="b reaches all")
+    with sending(fog, "seen"), analytics(fog, "b", tmp_path) as enabler:
+        query = "number = COMPUTE COUNT(seen, 3 SECONDS) BY site EVERY 1 SECOND"
+        deployment = enabler.submit(query).deployment_id
+
+        def rows() -> list[Result]:
+            return enabler.results(deployment, limit=10_000).results
+
+        def is_complete() -> bool:
+            return {each.key["site"] for each in rows()[-3:] if not each.missing} == {*NETWORKS}
+
+        eventually(is_complete, timeout=120, what="results of all sites")
+        fog.shape("a", Shape(loss=1.0))
+        cut = system_clock()
+        # The duration of the cut is what is tested.
+        eventually(lambda: system_clock() > cut + CUT_MS, timeout=CUT_MS / 1000 + 30, pause=1.0)
+        found = [each for each in rows() if each.ts > cut + MAX_ABSENCE_S * 1000]
+        fog.shape("a", Shape())
+    ticks = {each.ts for each in found}
+    assert max(ticks) > cut + CUT_MS - MAX_ABSENCE_S * 1000
+    assert len(ticks) > 0.9 * (max(ticks) - min(ticks)) / 1000
+    lacking = [each.ts for each in found if not {"b", "c"}.isdisjoint(each.missing)]
+    assert not lacking, f"{len(lacking)} results lack a healthy site"
+    for site in ("b", "c"):
+        assert ticks == {each.ts for each in found if each.key["site"] == site}
 
 
 def test_unreachable_site_is_reported_with_its_unresolved_name(fog: NamedFog) -> None:
