@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from analytics.client.enabler import EnablerClient
 from analytics.plan.nodes import Plan
 from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.semantics import Definition, check
@@ -69,3 +70,8 @@ class MemoryJournal:
 
     async def append_all(self, events: Mapping[str, Any], at: int) -> None:
         """Accept events."""
+
+
+def is_drained(enabler: EnablerClient, node: str) -> bool:
+    """Return whether a node is drained; False while the enabler sees no worker of the node."""
+    return any(each.drained for each in enabler.fog().nodes if each.name == node)

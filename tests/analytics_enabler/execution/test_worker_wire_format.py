@@ -1,36 +1,50 @@
-"""The wire format between the enabler and a worker: orders, and each field of a status.
+"""The wire format between the enabler and a worker: orders, drains, and each field of a status.
 
 The worker records orders, and reports what a test sets: states that a real worker reaches only by
 luck.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from typer.testing import CliRunner, Result
 
 from analytics.client.enabler import EnablerClient
 from analytics.client.worker import AsyncWorkerClient
 from analytics.insight_models import InsightStatus, Lifecycle
+from analytics.plan.fragments import Merge, Partial
 from analytics.plan.orders import Lease
 from analytics_enabler.execution.desired_fragments import DesiredFragments
 from analytics_enabler.execution.worker_reconcilers import WorkerReconciler
 from analytics_enabler.fragments import WHOLE, whole
 from analytics_enabler.groups import Group
+from analytics_enabler.scheduling.driver.driver import NodesByJob, PlacementDriver
+from analytics_enabler.scheduling.model.jobs import Job
+from analytics_enabler.scheduling.model.snapshot import Fog
+from command_line.app import app
+from ignite_server.ports import free_ports
+from ignite_server.server import IgniteServer
+from mistbow.client.agent import AgentClient
 from mistbow.client.credentials import ServiceCredentials
 from mistbow.clock import system_clock
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.fabric import Worker
-from tests.analytics_enabler.conftest import StartEnabler
+from storage_agent.main import create_app
+from storage_agent.settings import AgentSettings
+from tests.analytics_enabler.conftest import StartEnabler, running_enabler
 from tests.analytics_enabler.recording_worker import RecordingWorker
-from tests.analytics_enabler.support import plan_of
+from tests.analytics_enabler.support import is_drained, plan_of
 from tests.support.conditions import aeventually, eventually
 from tests.support.http_server import served
+from tests.support.ignite import empty
 from tests.support.operators import install_example_operators
 
+RECORDER = "recorder"
 NOW = "cpu_now = COMPUTE AVG(cpu, 10 s) EVERY 5 s"
 HEADROOM = "cpu_headroom = COMPUTE 100 - AVG(cpu, 10 s) EVERY 5 s"
 FRAGMENT = whole(Group(scope="s", scheduler="fair"), plan_of("a = COMPUTE AVG(x) EVERY 1 s"), "s")[
@@ -40,6 +54,43 @@ FRAGMENT = whole(Group(scope="s", scheduler="fair"), plan_of("a = COMPUTE AVG(x)
 
 async def _lease() -> Lease:
     return Lease(1, 1)
+
+
+@pytest.fixture
+def recorder(agent_url: str, enabler: EnablerClient) -> Iterator[RecordingWorker]:
+    """A worker that runs and stops fragments as the test sets, known to the enabler."""
+    recorder = RecordingWorker(RECORDER)
+    with recorder.running(agent_url):
+        eventually(
+            lambda: RECORDER in {node.name for node in enabler.fog().nodes},
+            what="the enabler sees the worker",
+        )
+        yield recorder
+
+
+@pytest.fixture
+def agent_urls(
+    ignite_server: IgniteServer, other_ignite: IgniteServer, tmp_path: Path
+) -> Iterator[list[str]]:
+    """Yield the addresses of the agents of two sites that reach each other."""
+    ports = free_ports(2)
+    urls = [f"http://127.0.0.1:{port}" for port in ports]
+    with ExitStack() as stack:
+        sites = zip(("cloud", "edge"), (ignite_server, other_ignite), ports, strict=True)
+        for number, (site, ignite, port) in enumerate(sites):
+            empty(ignite)
+            settings = AgentSettings(
+                home=tmp_path / site,
+                node=f"{site}-1",
+                site=site,
+                ignite_port=ignite.port,
+                agent_url=urls[number],
+                peers=urls[1 - number],
+            )
+            stack.enter_context(served(create_app(settings), port))
+        with closing(AgentClient(urls[0])) as client:
+            eventually(lambda: sum(site.reachable for site in client.fabric().sites) == 2)
+        yield urls
 
 
 @pytest.fixture
@@ -206,6 +257,89 @@ def test_worker_learns_that_the_former_worker_of_its_fragment_is_dead(
             assert not second.orders[-1].orphaned
 
 
+def test_drain_waits_for_the_fragments_of_other_domains(
+    recorder: RecordingWorker, enabler_url: str
+) -> None:
+    recorder.domains[FRAGMENT.id] = "north"
+    recorder.fragments[FRAGMENT.id] = FRAGMENT
+    ended = drained(enabler_url, wait_s=2)
+    assert ended.exit_code == 1
+    assert f"1 fragments remain on {RECORDER}: {FRAGMENT.id}." in ended.stderr
+
+    recorder.fragments.clear()
+    ended = drained(enabler_url, wait_s=60)
+    assert ended.exit_code == 0, ended.stderr
+    assert ended.stdout.startswith(f"No fragment runs on {RECORDER}.")
+
+
+@pytest.mark.soak
+def test_drain_does_not_succeed_while_the_worker_does_not_answer(
+    recorder: RecordingWorker, enabler: EnablerClient, enabler_url: str
+) -> None:
+    enabler.submit(NOW)
+    eventually(lambda: recorder.fragments, what="the worker runs a fragment")
+    enabler.drain(RECORDER)
+    eventually(lambda: is_drained(enabler, RECORDER), what="the drain is announced")
+    recorder.hang()
+    try:
+        ended = drained(enabler_url, wait_s=0)
+    finally:
+        recorder.wake()
+    assert ended.exit_code == 1
+    assert f"It is unknown which fragments run on {RECORDER}" in ended.stderr
+    assert "it does not answer within 4 s" in ended.stderr
+
+
+def test_drain_does_not_succeed_before_the_worker_announces_that_it_is_drained(
+    recorder: RecordingWorker, enabler_url: str
+) -> None:
+    recorder.announces_drain = False
+    ended = drained(enabler_url, wait_s=0)
+    assert recorder.drained
+    assert ended.exit_code == 1
+    assert f"{RECORDER} does not announce yet that it is drained" in ended.stderr
+
+
+def test_merge_learns_of_an_orphan_before_and_after_it_is_placed_again(
+    agent_urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, spare = PlacementDriver.place, RecordingWorker("w-spare")
+
+    async def fail_without_worker(
+        driver: PlacementDriver, jobs: Sequence[Job], fog: Fog, *more: Any
+    ) -> NodesByJob:
+        if {other.name, spare.name}.isdisjoint(node.name for node in fog.nodes):
+            raise RuntimeError("no placement can be decided")
+        return await place(driver, jobs, fog, *more)
+
+    workers = dict(zip(agent_urls, map(RecordingWorker, ("w-cloud", "w-edge")), strict=True))
+    with ExitStack() as stack:
+        running = {url: stack.enter_context(ExitStack()) for url in workers}
+        for url, worker in workers.items():
+            running[url].enter_context(worker.running(url))
+        enabler = EnablerClient(stack.enter_context(running_enabler(agent_urls[0], tmp_path)))
+        enabler.submit(NOW)
+        eventually(lambda: all(worker.fragments_of(Partial) for worker in workers.values()))
+        merging = eventually(
+            lambda: next((w for w in workers.values() if w.fragments_of(Merge)), None)
+        )
+        [(url, other)] = [(url, each) for url, each in workers.items() if each is not merging]
+        (orphan,) = other.fragments_of(Partial)
+        monkeypatch.setattr(PlacementDriver, "place", fail_without_worker)
+        running[url].close()
+        eventually(lambda: merging.orders[-1].orphaned == {orphan.id}, what="the first note")
+        orders = len(merging.orders)
+        # Until the merge has learned of the placement, the new worker does not write.
+        spare.status_fields[orphan.id] = {"state": "starting", "active": None}
+        stack.enter_context(spare.running(url))
+        eventually(lambda: orphan.id in spare.fragments, timeout=60, what="the orphan is placed")
+        eventually(lambda: len(merging.orders) > orders, what="the second note")
+        assert merging.orders[orders].orphaned == {orphan.id}
+        assert orphan.id not in merging.fragments
+        placed = next(order for order in spare.orders if orphan.id in order.fragments)
+        assert placed.orphaned == {orphan.id}
+
+
 @pytest.mark.integration  # it waits for requests of the reconciler
 async def test_reconciler_leaves_fragments_of_other_domains_alone() -> None:
     recorder = RecordingWorker()
@@ -233,3 +367,9 @@ async def test_reconciler_leaves_fragments_of_other_domains_alone() -> None:
         await aeventually(runs_its_own_fragment)
         assert reconciler.observed.keys() <= {"stray", FRAGMENT.id}
         await reconciler.close()
+
+
+def drained(enabler_url: str, *, wait_s: int) -> Result:
+    """Return the outcome of the command that drains the recording worker."""
+    drain = ["node", "drain", RECORDER, "--url", enabler_url, "--wait", str(wait_s)]
+    return CliRunner().invoke(app, drain)
