@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from analytics.client.enabler import EnablerClient
 from analytics.insight_models import DeploymentStatus, Results
-from mistbow.clock import system_clock
 from mistbow.errors import MistbowError, NotFoundError, UnavailableError
 from tests.chaos.fog import ChaosFog
 from tests.chaos.senders import METRIC
@@ -51,17 +50,14 @@ class Generation:
 
 @dataclass(slots=True)
 class Deployment:
-    """A deployment; ``texts``: name of an insight -> its present definition after COMPUTE.
-
-    ``deleted_at``: the time (ms) before the request that deleted it; None: it exists.
-    """
+    """A deployment; ``texts``: name of an insight -> its present definition after COMPUTE."""
 
     id: str
     name: str
     texts: dict[str, str]
     scheduler: str
     generations: list[Generation] = field(default_factory=list)
-    deleted_at: int | None = None
+    is_deleted: bool = False
 
     def learn(self, status: DeploymentStatus) -> None:
         """Update the generations to a status."""
@@ -187,8 +183,8 @@ class Deployments:
                     return  # an earlier attempt was carried out, but not answered
 
             deployment.learn(self._insist(lambda client: client.show(deployment.id)))
-            deployment.deleted_at = system_clock()
             self._insist(delete)
+            deployment.is_deleted = True
             self._deleted.append(self._current.pop(deployment.id))
 
     def results(self, deployment: Deployment, until: int) -> Results:

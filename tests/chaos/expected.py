@@ -12,9 +12,6 @@ from tests.oracle.stored_points import Identity, expected_values
 LATE_MS = 10_000
 """The time (ms) after the end of a generation up to which its results must be corrected."""
 
-DELETED_MS = 60_000
-"""The time (ms) before the deletion of a deployment in which late points need not count."""
-
 _MAX_ARRIVALS = 24
 _WINDOW_MS = 20_000
 """The longest window of the insights of a storm."""
@@ -27,8 +24,8 @@ class Expected:
     """The oracle's results of a deployment: identity -> value.
 
     ``earlier``: the other values of results of ended generations, which lack points that arrived
-    more than ``LATE_MS`` after the end; None: no result. ``unknown``: the results that lack any of
-    several such points.
+    more than ``LATE_MS`` after the end, or any late points of a deleted deployment; None: no
+    result. ``unknown``: the results with more values, since too many such points change them.
     """
 
     values: Values
@@ -39,7 +36,8 @@ class Expected:
 def expected_results(deployment: Deployment, points: pa.Table, until: int) -> Expected:
     """Return the oracle's results of all generations of a deployment, up to a time (ms).
 
-    All late points count. In ended generations, they need not count if they arrived after the end.
+    All late points count. In ended generations, they need not count if they arrived long after the
+    end, and in deleted deployments, which may have waited for corrections.
     """
     values: dict[Identity, float] = {}
     earlier: dict[Identity, frozenset[float | None]] = {}
@@ -56,9 +54,9 @@ def expected_results(deployment: Deployment, points: pa.Table, until: int) -> Ex
             each for each in final.keys() | first.keys() if final.get(each) != first.get(each)
         }
         arrivals = _later_arrivals(one, points, last, corrected_until) if changed else []
-        if len(arrivals) > _MAX_ARRIVALS or deployment.deleted_at is not None:
+        if len(arrivals) > _MAX_ARRIVALS:
             unknown |= changed
-            continue
+            arrivals = []
         between = [_values(one, points, last, arrival + 1) for arrival in arrivals[:-1]]
         for each in changed:
             earlier[each] = frozenset(some.get(each) for some in (first, *between))
@@ -67,21 +65,19 @@ def expected_results(deployment: Deployment, points: pa.Table, until: int) -> Ex
 
 def _corrected_until(deployment: Deployment, generation: Generation) -> int | None:
     """Return the frontier (ms) before which arrived points must count; None: all points must."""
-    found = []
-    if generation.until is not None:
-        found.append(generation.until + LATE_MS)
-    if deployment.deleted_at is not None:
-        found.append(deployment.deleted_at - DELETED_MS)
-    return min(found, default=None)
+    if deployment.is_deleted:
+        return 0
+    return None if generation.until is None else generation.until + LATE_MS
 
 
 def _later_arrivals(
     one: Generation, points: pa.Table, last: int, corrected_until: int
 ) -> list[int]:
-    """Return the frontiers (ms) at which the points arrived that need not count."""
+    """Return the frontiers (ms) at which the late points arrived that need not count."""
     begin = one.since - _WINDOW_MS
     is_later = (
         (pc.field("horizon") >= corrected_until)
+        & (pc.field("horizon") >= pc.field("ts"))
         & (pc.field("ts") > begin)
         & (pc.field("ts") <= last)
     )

@@ -61,7 +61,7 @@ class ComparedResults:
     """The number of results that equal the oracle's, and the number of ``uncorrected`` results.
 
     Uncorrected results belong to an ended generation, and lack points that arrived long after the
-    end. Those of a deleted deployment may also name the sites that they lack.
+    end. Those of a deleted deployment may lack any late points, and sites that they name.
     """
 
     equal: int = 0
@@ -151,8 +151,8 @@ def compare(
     deployment: Deployment, found: Mapping[Identity, Result], expected: Expected
 ) -> ComparedResults:
     """Raise ``AssertionError`` with the results that are missing, superfluous or wrong."""
-    is_deleted = deployment.deleted_at is not None
     incomplete = {(insight, tick) for (insight, _, tick), row in found.items() if row.missing}
+    waiting = incomplete if deployment.is_deleted else set()
     equal, uncorrected, wrong = 0, 0, []
     for identity in sorted(found.keys() | expected.values.keys(), key=lambda each: each[2]):
         insight, _, tick = identity
@@ -160,7 +160,7 @@ def compare(
         value = None if row is None or row.missing else row.value
         if _is_close(value, right):
             equal += 1
-        elif (is_deleted and (insight, tick) in incomplete) or _may_be(row, identity, expected):
+        elif (insight, tick) in waiting or _may_be(row, identity, expected):
             uncorrected += 1
         elif row is None:
             wrong.append(f"{identity}: nothing instead of {right}")
@@ -177,12 +177,10 @@ def _may_be(row: Result | None, identity: Identity, expected: Expected) -> bool:
     """Return whether a result of an ended generation is right without all points."""
     if row is not None and row.missing:
         return False
-    if identity in expected.unknown:
-        return True
     earlier = expected.earlier.get(identity, frozenset())
     if row is None:
         return None in earlier
-    return any(_is_close(row.value, each) for each in earlier)
+    return identity in expected.unknown or any(_is_close(row.value, each) for each in earlier)
 
 
 def _is_close(one: float | None, other: float | None) -> bool:
