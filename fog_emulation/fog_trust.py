@@ -221,7 +221,7 @@ class FogTrust:
         raise ConflictError(
             f"the {are.format(' and '.join(revoked.values()))} revoked",
             hint="Stop the stolen service, empty its data and identities, and replace its tokens "
-            'and its certificate (docs/operations.md, "Identities of containers"). To trust its '
+            'and its certificate (docs/containers.md, "Identities of containers"). To trust its '
             f"replacement: {' && '.join(commands)}",
         )
 

@@ -17,7 +17,7 @@ PARTIAL = Demand(cores=0.1, memory_mb=60.0)
 RESULT = Demand(cores=0.1, memory_mb=70.0)
 """The demand of a whole fragment or a merge, which also have windows in memory.
 
-A fragment took 53 to 70 MB: docs/operations.md, "Memory of a worker".
+A fragment took 53 to 70 MB: docs/workers.md, "Memory of a worker".
 """
 
 MAX_MEMORY_MB = max(PARTIAL.memory_mb, RESULT.memory_mb)

@@ -51,7 +51,7 @@ class Loss:
         """Return the error that readers and writers of the stream receive."""
         return LostDataError(
             self.message,
-            hint="docs/operations.md, 'A site of several machines', describes the repair.",
+            hint="docs/sites.md, 'A site of several machines', describes the repair.",
             details={"stream": self.stream, "head": self.head, "remembered": self.remembered},
         )
 

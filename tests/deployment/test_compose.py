@@ -289,7 +289,7 @@ def _scraped(name: str, replica: int) -> tuple[str, set[str]]:
 def test_documented_prometheus_scrapes_all_services_of_a_site_at_names_in_their_certificates() -> (
     None
 ):
-    jobs = sites_of(documented("operations.md"))
+    jobs = sites_of(documented("monitoring.md"))
     nodes = [(name, number) for name in SERVICES for number in range(1, _replicas(name) + 1)]
     expected: dict[str, set[str]] = {}
     for node in nodes:

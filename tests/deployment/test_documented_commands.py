@@ -1,4 +1,4 @@
-"""The commands of the page about operations, run with programs that write a log of their words."""
+"""The commands of the pages for operators, run with programs that write a log of their words."""
 
 import re
 import subprocess
@@ -14,9 +14,9 @@ from tests.deployment.test_compose import SERVICES
 _UP = "docker compose --project-name mistbow up"
 
 
-def _commands_after(title: str, page: str = "operations.md") -> str:
+def _commands_after(title: str, page: str) -> str:
     """Return the first commands of a section of a page."""
-    _, _, rest = (image.ROOT / "docs" / page).read_text().partition(f"### {title}")
+    _, _, rest = (image.ROOT / "docs" / page).read_text().partition(f"## {title}\n")
     block = re.search(r"```sh\n(.*?)```", rest, re.DOTALL)
     assert block is not None
     return block[1]
@@ -30,7 +30,7 @@ def test_documented_replacement_of_an_edge_creates_another_key_of_its_certificat
     # As docker-compose 1.29 writes the name; see the program `docker` below.
     before = FogCertificates(ca).files_of("mistbow_edge_2", ["localhost"])
     FogCertificates(ca).files_of("mistbow_edge_1", ["localhost"])
-    _run_with_programs(_commands_after("Identities of containers"), tmp_path)
+    _run_with_programs(_commands_after("Identities of containers", "containers.md"), tmp_path)
     after = FogCertificates(ca).files_of("mistbow_edge_2", ["localhost"])
     assert after["service.key"] != before["service.key"]
     assert (ca / "mistbow_edge_1.key").exists()
@@ -41,7 +41,7 @@ def test_documented_replacement_of_an_edge_ends_if_the_edge_has_no_container(
     tmp_path: Path,
 ) -> None:
     ended_well, log = _run_with_programs(
-        _commands_after("Identities of containers"), tmp_path, edge_2=""
+        _commands_after("Identities of containers", "containers.md"), tmp_path, edge_2=""
     )
     assert not ended_well
     assert [line.split()[:2] for line in log] == [["docker", "ps"]]
@@ -90,7 +90,7 @@ def test_documented_upgrade_runs_to_its_end_and_waits_for_containers_that_restar
 ) -> None:
     # No other worker may merge the results of all sites, so a drain of this one fails.
     ended_well, log = _run_with_programs(
-        _commands_after("Upgrades"), tmp_path, "mistbow node drain worker-cloud"
+        _commands_after("Upgrades", "upgrades.md"), tmp_path, "mistbow node drain worker-cloud"
     )
     assert ended_well
     ups = [number for number, line in enumerate(log) if line.startswith(_UP)]
@@ -106,7 +106,9 @@ def test_documented_upgrade_runs_to_its_end_and_waits_for_containers_that_restar
     [_UP, "make identities", "mistbow node drain edge-2"],
 )
 def test_documented_upgrade_ends_at_the_first_failure(failing: str, tmp_path: Path) -> None:
-    ended_well, log = _run_with_programs(_commands_after("Upgrades"), tmp_path, failing)
+    ended_well, log = _run_with_programs(
+        _commands_after("Upgrades", "upgrades.md"), tmp_path, failing
+    )
     assert not ended_well
     assert log[-1].startswith(failing)
 
@@ -117,7 +119,9 @@ def test_documented_upgrade_drains_and_undrains_each_running_edge(
     edges: Sequence[int], tmp_path: Path
 ) -> None:
     """The number of edges may be in the file ``.env``, and the operator may have removed some."""
-    ended_well, log = _run_with_programs(_commands_after("Upgrades"), tmp_path, edges=edges)
+    ended_well, log = _run_with_programs(
+        _commands_after("Upgrades", "upgrades.md"), tmp_path, edges=edges
+    )
     assert ended_well
     [replaced] = (number for number, line in enumerate(log) if line.endswith("--no-deps edge"))
     drains = [line for line in log[:replaced] if line.startswith("mistbow")]
@@ -131,7 +135,7 @@ def test_documented_upgrade_drains_and_undrains_each_running_edge(
 @pytest.mark.parametrize(
     ("title", "page", "expected"),
     [
-        ("Upgrades", "operations.md", ["up", "up", "up", "up"]),
+        ("Upgrades", "upgrades.md", ["up", "up", "up", "up"]),
         ("In containers", "backup.md", ["stop", "start"]),
     ],
 )
@@ -146,7 +150,7 @@ def test_documented_commands_of_compose_run_with_docker_compose_1_29_alone(
 
 
 def test_documented_upgrade_replaces_all_services_in_the_order_of_upgrades() -> None:
-    commands = _commands_after("Upgrades")
+    commands = _commands_after("Upgrades", "upgrades.md")
     steps = [words.split() for words in re.findall(r"^ *up ([a-z].+)$", commands, re.MULTILINE)]
     assert sorted(name for step in steps for name in step) == sorted(SERVICES)
     place = {name: number for number, step in enumerate(steps) for name in step}

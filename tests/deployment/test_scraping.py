@@ -103,7 +103,7 @@ def samples(prometheus: str, query: str) -> list[tuple[dict[str, str], float]]:
 
 
 @pytest.mark.parametrize(
-    ("page", "fill"), [("operations.md", with_static_targets), ("kubernetes.md", with_pods)]
+    ("page", "fill"), [("monitoring.md", with_static_targets), ("kubernetes.md", with_pods)]
 )
 def test_documented_prometheus_scrapes_two_sites_and_finds_that_they_reach_each_other(
     page: str, fill: Any, tmp_path: Path

@@ -1,4 +1,4 @@
-"""Plain ``docker compose up`` and ``make identities``, and then ``make up``, as docs/operations.md
+"""Plain ``docker compose up`` and ``make identities``, and then ``make up``, as docs/containers.md
 describes them.
 
 The ports of the fog are scanned from the network namespaces of its own containers.
@@ -127,8 +127,8 @@ def test_containers_reach_no_address_of_another_network(members: dict[str, Conta
 
 
 def firewall_rules(fog: Fog) -> str:
-    """Return the commands that docs/operations.md recommends, for this fog."""
-    text = (ROOT / "docs" / "operations.md").read_text().partition("### Firewall of the host")[2]
+    """Return the commands that docs/containers.md recommends, for this fog."""
+    text = (ROOT / "docs" / "containers.md").read_text().partition("## Firewall of the host")[2]
     block = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
     assert block is not None
     return block[1].replace("mistbow_", f"{fog.project}_")

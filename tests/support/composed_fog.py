@@ -228,8 +228,8 @@ def scan_all(members: Mapping[str, Container]) -> list[Scan]:
 
 
 def documented_ports() -> dict[str, set[int]]:
-    """Return service -> its open ports, as docs/operations.md lists them."""
-    text = (ROOT / "docs" / "operations.md").read_text()
+    """Return service -> its open ports, as docs/containers.md lists them."""
+    text = (ROOT / "docs" / "containers.md").read_text()
     _, _, rest = text.partition("| service | open TCP ports |")
     rows = re.findall(r"^\| (`.+) \| (.+) \|$", rest.partition("\n\n")[0], re.MULTILINE)
     return {
