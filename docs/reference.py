@@ -224,9 +224,7 @@ def _bases(kind: object) -> tuple[type, ...]:
 
 def _rows_of(collector: Any) -> Iterator[tuple[str, ...]]:
     for family in collector.collect():
-        labels: tuple[str, ...] = getattr(collector, "_labelnames", None) or getattr(
-            family, "_labelnames", ()
-        )
+        labels: Any = getattr(collector, "_labelnames", None) or getattr(family, "_labelnames", ())
         name = f"{family.name}_total" if family.type == "counter" else family.name
         listed = ", ".join(f"`{label}`" for label in labels)
         yield f"`{name}`", family.type, listed, _escaped(family.documentation)
