@@ -114,7 +114,7 @@ class PointEncoder:
             raise TooLargeError(
                 f"the site has {present} series, the body adds {new}, and at most {limit} are "
                 "allowed",
-                hint="Look for entities or metrics with names that change, delete series, or raise "
+                hint="Look for metrics or entities whose names always change, delete series, or raise "
                 "MISTBOW_MAX_SERIES. Bodies without points of new series are stored.",
             )
 
