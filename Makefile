@@ -8,7 +8,7 @@ BIN := .venv/bin
 # an image keeps its former base; the first one has python:3.12-slim-bookworm.
 ON_BASE = $(if $(BASE),--base $(BASE))
 
-.PHONY: run unit integration e2e test retest coverage crash handovers scenarios adaptation chaos fuzz lint style types bench docs base images role-images sbom identities up down
+.PHONY: run unit integration e2e test retest coverage crash handovers scenarios adaptation chaos fuzz lint style types bench docs reference base images role-images sbom identities up down
 
 run: .venv/stamp ## start all services on this machine
 	$(BIN)/mistbow run
@@ -102,6 +102,9 @@ bench: .venv/stamp ## run the benchmarks
 
 docs: .venv/stamp ## check the links and the examples of the documents
 	$(BIN)/python docs/check.py
+
+reference: .venv/stamp ## write the tables of settings, metrics and commands from the code
+	$(BIN)/python docs/reference.py
 
 base: ## make the image mistbow-base from Debian packages, if no image registry is reachable
 	deploy/make_base.sh mistbow-base

@@ -25,7 +25,13 @@ Queries = Annotated[
     str, typer.Argument(metavar="FILE|-|TEXT", help="A file of queries, - for stdin, or a text.")
 ]
 Url = Annotated[
-    str, typer.Option(envvar="MISTBOW_ENABLER_URL", help="Address of the analytics enabler.")
+    str,
+    typer.Option(
+        "--enabler-url",
+        "--url",
+        envvar="MISTBOW_ENABLER_URL",
+        help="Address of the analytics enabler.",
+    ),
 ]
 
 URL = "http://127.0.0.1:8000"

@@ -32,7 +32,13 @@ def fabric() -> None:
 @app.command()
 def status(
     url: Annotated[
-        str, typer.Option(envvar="MISTBOW_AGENT_URL", help="A storage agent of the fabric.")
+        str,
+        typer.Option(
+            "--agent-url",
+            "--url",
+            envvar="MISTBOW_AGENT_URL",
+            help="Address of a storage agent of the fabric.",
+        ),
     ] = AGENT_URL,
     enabler_url: Annotated[
         str, typer.Option(envvar="MISTBOW_ENABLER_URL", help="Address of the analytics enabler.")

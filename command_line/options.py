@@ -9,7 +9,10 @@ import typer
 from mistbow.clock import utc_now
 
 AgentUrl = Annotated[
-    str, typer.Option(envvar="MISTBOW_AGENT_URL", help="Address of the storage agent.")
+    str,
+    typer.Option(
+        "--agent-url", "--url", envvar="MISTBOW_AGENT_URL", help="Address of the storage agent."
+    ),
 ]
 Token = Annotated[
     str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
