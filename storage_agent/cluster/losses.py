@@ -51,7 +51,7 @@ class Loss:
         """Return the error that readers and writers of the stream receive."""
         return LostDataError(
             self.message,
-            hint="docs/sites.md, 'A site of several machines', describes the repair.",
+            hint="docs/several-machines.md, 'Lost data', describes the repair.",
             details={"stream": self.stream, "head": self.head, "remembered": self.remembered},
         )
 

@@ -114,8 +114,8 @@ class PointEncoder:
             raise TooLargeError(
                 f"the site has {present} series, the body adds {new}, and at most {limit} are "
                 "allowed",
-                hint="Look for metrics or entities whose names always change, delete series, or raise "
-                "MISTBOW_MAX_SERIES. Bodies without points of new series are stored.",
+                hint="Look for metrics or entities whose names always change, delete series, or "
+                "raise MISTBOW_MAX_SERIES. Bodies without points of new series are stored.",
             )
 
     def _encode_columns(

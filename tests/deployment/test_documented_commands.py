@@ -12,6 +12,7 @@ from deploy.certificates import FogCertificates
 from tests.deployment.test_compose import SERVICES
 
 _UP = "docker compose --project-name mistbow up"
+_UPGRADE = ("With `make up`", "upgrades.md")
 
 
 def _commands_after(title: str, page: str) -> str:
@@ -90,7 +91,7 @@ def test_documented_upgrade_runs_to_its_end_and_waits_for_containers_that_restar
 ) -> None:
     # No other worker may merge the results of all sites, so a drain of this one fails.
     ended_well, log = _run_with_programs(
-        _commands_after("Upgrades", "upgrades.md"), tmp_path, "mistbow node drain worker-cloud"
+        _commands_after(*_UPGRADE), tmp_path, "mistbow node drain worker-cloud"
     )
     assert ended_well
     ups = [number for number, line in enumerate(log) if line.startswith(_UP)]
@@ -106,9 +107,7 @@ def test_documented_upgrade_runs_to_its_end_and_waits_for_containers_that_restar
     [_UP, "make identities", "mistbow node drain edge-2"],
 )
 def test_documented_upgrade_ends_at_the_first_failure(failing: str, tmp_path: Path) -> None:
-    ended_well, log = _run_with_programs(
-        _commands_after("Upgrades", "upgrades.md"), tmp_path, failing
-    )
+    ended_well, log = _run_with_programs(_commands_after(*_UPGRADE), tmp_path, failing)
     assert not ended_well
     assert log[-1].startswith(failing)
 
@@ -119,9 +118,7 @@ def test_documented_upgrade_drains_and_undrains_each_running_edge(
     edges: Sequence[int], tmp_path: Path
 ) -> None:
     """The number of edges may be in the file ``.env``, and the operator may have removed some."""
-    ended_well, log = _run_with_programs(
-        _commands_after("Upgrades", "upgrades.md"), tmp_path, edges=edges
-    )
+    ended_well, log = _run_with_programs(_commands_after(*_UPGRADE), tmp_path, edges=edges)
     assert ended_well
     [replaced] = (number for number, line in enumerate(log) if line.endswith("--no-deps edge"))
     drains = [line for line in log[:replaced] if line.startswith("mistbow")]
@@ -135,7 +132,7 @@ def test_documented_upgrade_drains_and_undrains_each_running_edge(
 @pytest.mark.parametrize(
     ("title", "page", "expected"),
     [
-        ("Upgrades", "upgrades.md", ["up", "up", "up", "up"]),
+        (*_UPGRADE, ["up", "up", "up", "up"]),
         ("In containers", "backup.md", ["stop", "start"]),
     ],
 )
@@ -150,7 +147,7 @@ def test_documented_commands_of_compose_run_with_docker_compose_1_29_alone(
 
 
 def test_documented_upgrade_replaces_all_services_in_the_order_of_upgrades() -> None:
-    commands = _commands_after("Upgrades", "upgrades.md")
+    commands = _commands_after(*_UPGRADE)
     steps = [words.split() for words in re.findall(r"^ *up ([a-z].+)$", commands, re.MULTILINE)]
     assert sorted(name for step in steps for name in step) == sorted(SERVICES)
     place = {name: number for number, step in enumerate(steps) for name in step}

@@ -21,6 +21,12 @@ from tests.support.programs import needs
 FOLDER = image.ROOT / "deploy" / "systemd"
 UNITS = sorted(FOLDER.glob("*.service"))
 VARIABLES = FOLDER / "mistbow.env"
+EXAMPLES = [
+    VARIABLES.read_text(),
+    *re.findall(r"```ini\n(.*?)```", (image.ROOT / "docs" / "sites.md").read_text(), re.DOTALL),
+]
+"""The example of the units, and the files of both machines in the page about sites."""
+
 INSTALLED = "/opt/mistbow/.venv/bin/mistbow"
 SETTINGS: dict[str, tuple[type[BaseSettings], ...]] = {
     "storage": (StorageSettings, AgentSettings, MonitorSettings),
@@ -82,16 +88,16 @@ def test_settings_of_a_unit_exist(unit: Path) -> None:
     assert found <= known(*SETTINGS[command_of(unit)[0]])
 
 
-def test_variables_of_the_example_are_valid_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("text", EXAMPLES, ids=["example", "cloud", "edge"])
+def test_variables_of_the_examples_are_valid_settings(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = VARIABLES.read_text()
     each_kind = [kind for kinds in SETTINGS.values() for kind in kinds]
     assert variables_of(text) <= known(*each_kind)
     (tmp_path / "token").write_text("a-token-of-the-fog")
     for line in text.replace("/etc/mistbow/token", str(tmp_path / "token")).splitlines():
         if variables_of(line):
-            name, _, value = line.removeprefix("# ").partition("=")
+            name, _, value = line.strip().removeprefix("# ").partition("=")
             monkeypatch.setenv(name, value)
     for kind in each_kind:
         kind()
