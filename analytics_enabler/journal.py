@@ -128,7 +128,8 @@ class EventJournal(Generic[Event]):
 
     async def lease(self) -> Lease:
         """Return the lease of this enabler; raises ``FencedError`` if another enabler has it."""
-        if (await self._agent.info(self._stream)).epoch != self._epoch:
+        epoch = (await self._agent.info(self._stream)).epoch
+        if self._lease is not None and epoch != self._lease.epoch:
             self.fenced = True
         if self.fenced or self._lease is None:
             raise FencedError(

@@ -139,8 +139,8 @@ class DomainRole:
         self._copy = copy
         self._timer = RunningTime(timer)
         self._since = self._timer()
-        self._is_complete = True
-        """Whether this enabler has taken over with all changes of the one that was active last."""
+        self._lacked: KnownEnabler | None = None
+        """The enabler that was active before this one, and whose changes may be missing here."""
         self._refused_since: float | None = None
         self._split_at = self._since
         """The last time at which a site was unreachable."""
@@ -160,9 +160,10 @@ class DomainRole:
         try:
             await self._fabric_view.refresh()
         except MistbowError:
+            # Nothing was seen meanwhile, so the silence of other enablers is no evidence.
+            self._succeeded_at = self._timer()
             if not self._role.is_active:
-                # Nothing was seen meanwhile, so the silence of other enablers is no evidence.
-                self._since = self._succeeded_at = self._timer()
+                self._since = self._succeeded_at
             raise
         self._note_rivals()
         self._note_split()
@@ -253,13 +254,16 @@ class DomainRole:
     async def _take_over(self) -> None:
         waited_s = round(self._timer() - self._since, 1)
         fabric = self._fabric_view.whole
-        former = self._followed or self._last_active()
-        self._is_complete = former is None or await self._has_all_of(former)
-        if former is None or self._is_complete:
+        former = self._former()
+        has_all = former is None or await self._has_all_of(former)
+        self._lacked = None if has_all else former
+        if self._lacked is None:
             await self._copy.promote(self._greatest_rival)
         else:
-            await self._copy.promote_below(former.enabler.generation)
-            log.warning("enabler_copy_incomplete", domain=self._directory.domain, site=former.site)
+            await self._copy.promote_below(self._lacked.enabler.generation)
+            log.warning(
+                "enabler_copy_incomplete", domain=self._directory.domain, site=self._lacked.site
+            )
         if self._followed is not None and fabric is not None:
             self._copy.record_takeover(fabric.site, self._followed.site, waited_s)
         self._followed = None
@@ -275,10 +279,21 @@ class DomainRole:
             await self._follow(former)
         return await self._copy.has_all_of(former)
 
-    def _last_active(self) -> KnownEnabler | None:
-        """Return the other enabler of the domain that was active when it was seen last."""
+    def _former(self) -> KnownEnabler | None:
+        """Return the other enabler that was active with the greatest lease when it was seen last.
+
+        It may not be the one that this standby has followed: a successor at the same site may have
+        taken over without the changes of an enabler at another site.
+        """
         found = [each for each in self._directory.rivals() if each.enabler.is_active]
+        if self._followed is not None:
+            found.append(self._followed)
         return max(found, key=lambda each: each.rank, default=None)
+
+    def _is_followed_by(self, former: KnownEnabler) -> bool:
+        """Return whether the enabler at the site of a former one is a standby of this one."""
+        standbys = (each for each in self._directory.rivals() if not each.enabler.is_active)
+        return any(each.is_reachable and each.site == former.site for each in standbys)
 
     async def _outrank(self, rival_lease: Lease | None) -> None:
         """Raise the generation above a lease that workers have obeyed for too long."""
@@ -286,13 +301,15 @@ class DomainRole:
         if rival_lease is None or lease is None or lease > rival_lease:
             self._refused_since = None
             return
+        if self._lacked is not None and self._is_followed_by(self._lacked):
+            # A new standby first sends its changes, which takes less time than GRACE_S.
+            self._lacked = self._refused_since = None
         if self._refused_since is None:
             self._refused_since = now
-        is_sure = self._is_complete and now - self._split_at >= GRACE_S
+        is_sure = self._lacked is None and now - self._split_at >= GRACE_S
         patience_s = GRACE_S if is_sure else SPLIT_S
         if now - self._refused_since >= patience_s:
-            self._refused_since = None
-            self._is_complete = True
+            self._refused_since = self._lacked = None
             await self._copy.promote(rival_lease.generation)
             log.warning(
                 "enabler_lease_raised",

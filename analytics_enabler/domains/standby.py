@@ -62,7 +62,7 @@ class StandbyCopy:
         self._proxy = proxy
         self._of: tuple[str, int] | None = None
         self._copied_site: str | None = None
-        """The site of the enabler of which this process has made the last complete copy."""
+        """The site of the active enabler of which this standby has made a complete copy."""
         self._positions: dict[str, int] = {}
         self._lacking: dict[str, Event | None] = {}
         """The newest events of the active enabler about the deployments whose changes it lacks."""
@@ -97,7 +97,8 @@ class StandbyCopy:
 
         ``above``: the greatest generation of the other enablers of the domain; None: no others.
         """
-        self._of = None
+        # A later copy is one of a later reign, with other changes.
+        self._of = self._copied_site = None
         await self._deployments.refresh()
         await self._placements.refresh()
         lease = await self._deployments.lease()

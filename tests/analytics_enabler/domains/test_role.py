@@ -51,8 +51,8 @@ class Copy:
         self.lease = self.stored = Lease(max(lease.generation, least), lease.epoch)
 
     async def promote_below(self, generation: int) -> None:
-        assert self.lease is not None
-        self.lease = Lease(min(self.lease.generation, generation - 1), self.lease.epoch)
+        lease = self.lease or Lease(self.stored.generation, self.stored.epoch + 1)
+        self.lease = self.stored = Lease(min(lease.generation, generation - 1), lease.epoch)
 
     async def has_all_of(self, active: KnownEnabler) -> bool:
         return self.has_all or active.site in self.followed
@@ -276,6 +276,18 @@ async def test_standby_without_a_copy_raises_its_lease_if_the_active_enabler_sta
     assert place.copy.lease == Lease(6, 1)
 
 
+async def test_lease_is_raised_soon_if_the_former_enabler_follows_as_a_standby() -> None:
+    place = await standby_without_copy()
+    place.unreachable = {"a"}
+    assert await place.run(GRACE_S) is RoleState.ACTIVE
+    # The enabler at a has ended, and begins again as a standby, which sends its changes.
+    place.unreachable, place.others["a"] = set(), (Lease(3, 1), False)
+    await place.run(GRACE_S, rival_lease=Lease(5, 1))
+    assert place.copy.lease == Lease(4, 1)
+    await place.run(2 * _STEP_S, rival_lease=Lease(5, 1))
+    assert place.copy.lease == Lease(6, 1)
+
+
 async def test_standby_copies_the_streams_of_an_enabler_that_has_ended() -> None:
     place = await standby_without_copy()
     place.others, place.without_enabler, place.copy.error = {}, {"a"}, None
@@ -330,6 +342,18 @@ async def test_fenced_enabler_takes_over_once_its_successor_has_ended() -> None:
     assert place.copy.taken_over == ["b from b after 4 s"]
     # The streams of the site belonged to the successor.
     assert place.copy.followed == []
+
+
+async def test_successor_without_a_copy_leaves_its_site_without_a_copy() -> None:
+    place = await standby_without_copy()
+    place.unreachable = {"a"}
+    place.copy.fence(Lease(4, 2))
+    place.successor = Lease(4, 2), True
+    assert await place.run(GRACE_S) is RoleState.STANDBY
+    place.successor = None
+    assert await place.run(2 * GRACE_S + 1) is RoleState.ACTIVE
+    assert place.copy.lease is not None
+    assert place.copy.lease < Lease(5, 1)
 
 
 async def test_absence_of_the_agent_is_no_end_of_a_successor() -> None:

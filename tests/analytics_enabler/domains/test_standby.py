@@ -192,6 +192,18 @@ async def test_standby_has_a_lesser_generation_than_the_enabler_that_it_follows(
     assert standby.copy.lease == Lease(6, 1)
 
 
+async def test_copy_from_an_earlier_reign_is_not_complete() -> None:
+    standby = Standby()
+    standby.active.save(deployment(TEXT))
+    await standby.update()
+    await standby.copy.promote(5)
+    again = msgspec.structs.replace(ACTIVE.enabler, generation=7)
+    standby.active.is_readable = False
+    with pytest.raises(UnavailableError):
+        await standby.copy.update(KnownEnabler("a", again, True))
+    assert not await standby.copy.has_all_of(KnownEnabler("a", again, True))
+
+
 async def test_enabler_without_events_takes_over_below_the_one_that_was_active() -> None:
     """Its stream has begun later than that of the active enabler."""
     starting = Standby(generation=8)

@@ -114,7 +114,8 @@ def test_status_reports_progress_of_insight(
     worker.frontier = enabler.show(deployment_id).insights[0].first_tick
     eventually(lambda: status() == "running")
     failure = "1 value is missing: GAP 1.0: `compute` returned inf"
-    failures = {f"{deployment_id}/cpu_now/1": failure}
+    [uid] = worker.insights
+    failures = {uid: failure}
     worker.status_fields["all.fair"] = {"operator_failures": failures}
     lack = f"cpu_now: {failure}"
     eventually(lambda: enabler.show(deployment_id).error == lack)
