@@ -31,10 +31,10 @@ The services of a node share their environment, and none knows the settings of t
 """
 
 _NAMES_OF_TOOLS = """
-    chaos_s city_agents cloud_port cut_replies edges edge_ports examples faults fork_server
-    frozen_s handovers image loaded_s matrix max_pause_s needs_docker promql_testdata rate
-    regions region_ports rounds run scenario_page scenario_s screenshots seed test_port
-    token_files
+    chaos_page chaos_s city_agents cloud_port cut_replies edges edge_ports examples faults
+    fork_server frozen_s handovers handovers_page image loaded_s matrix max_pause_s needs_docker
+    promql_testdata rate regions region_ports rounds run scenario_page scenario_s screenshots seed
+    test_port token_files
 """
 _OTHERS = frozenset(_NAMES_OF_TOOLS.split())
 """The names that tools, benchmarks and tests use in environments that services may inherit."""

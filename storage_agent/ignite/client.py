@@ -47,7 +47,7 @@ from mistbow.telemetry import get_logger
 from storage_agent import metrics
 from storage_agent.ignite import values
 from storage_agent.ignite.cache_descriptions import sync_descriptions
-from storage_agent.ignite.errors import NotSentError, UnansweredError
+from storage_agent.ignite.errors import NotSentError, UnansweredError, more_uncertain
 from storage_agent.ignite.folder_id import NODE_FOLDERS, folder_id_file, read_folder_id
 from storage_agent.ignite.tls import client_tls
 from storage_agent.work_threads import upkeep_beside
@@ -237,8 +237,7 @@ class IgniteClient:
             try:
                 return await operation()
             except UnavailableError as latest:
-                if error is None or not isinstance(latest, NotSentError):
-                    error = latest
+                error = latest if error is None else more_uncertain(error, latest)
             left = deadline - time.monotonic()
             if left <= 0 or not await self.wait_connected(left):
                 raise error

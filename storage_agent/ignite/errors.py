@@ -9,3 +9,16 @@ class NotSentError(UnavailableError):
 
 class UnansweredError(UnavailableError):
     """Ignite has not answered a write: the write may have happened, or may happen later."""
+
+
+_UNCERTAINTY = {NotSentError: 0, UnansweredError: 2}
+"""How uncertain the outcome of a write is after an error; 1 after others."""
+
+
+def more_uncertain(former: UnavailableError, latest: UnavailableError) -> UnavailableError:
+    """Return the error of two attempts to write that leaves the outcome more uncertain.
+
+    An unanswered write may still happen, whatever a later attempt reports. Of equal errors, the
+    latest is returned.
+    """
+    return max(latest, former, key=lambda each: _UNCERTAINTY.get(type(each), 1))

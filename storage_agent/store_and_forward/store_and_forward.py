@@ -141,13 +141,15 @@ class StoreAndForward:
         key = last or self._new_key()
         try:
             await writer.put(body, key)
-        except UnavailableError as error:
-            if last is not None or not isinstance(error, NotSentError):
-                self._unanswered[_digest(body)] = key
-            if not isinstance(error, UnansweredError):
-                raise
+        except UnansweredError as error:
+            self._unanswered[_digest(body)] = key
             hint = "Repeat the request with the same body: the points are stored once."
             raise UnansweredError(error.message, hint=hint) from error
+        except BaseException as error:
+            is_sent = isinstance(error, UnavailableError) and not isinstance(error, NotSentError)
+            if last is not None or is_sent:
+                self._unanswered[_digest(body)] = key
+            raise
 
     def _new_key(self) -> RequestKey:
         return RequestKey(f"{self._key_prefix}-{next(self._key_numbers)}")

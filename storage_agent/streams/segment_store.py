@@ -89,7 +89,10 @@ class SegmentStore:
         header = segment.header
         key = segment_key(header.stream, header.first)
         if not await self._put_if_absent(key, data):
+            # Until the stored segment is read, the log lacks it.
+            self._unanswered.add(key)
             stored = decode_segment(await self.ignite.get(HISTORICAL, key))
+            self._unanswered.discard(key)
             if stored.header.nonce != header.nonce:
                 return stored
         metrics.SEGMENTS.labels(header.stream).inc()
