@@ -100,6 +100,9 @@ def _problems(
     error: ValidationError, settings: type[BaseSettings], prefix: str, flags: Mapping[str, str]
 ) -> Iterator[str]:
     for problem in error.errors(include_url=False):
+        if problem["type"] == "default_factory_not_called":
+            # A default that depends on an invalid setting, which is another problem.
+            continue
         allowed = problem["msg"].removeprefix("Value error, ").replace("Input should", "it must")
         if not problem["loc"]:
             yield allowed

@@ -160,6 +160,7 @@ def test_routes_that_only_services_may_call_take_no_token(services: list[Service
         if rule is not None and rule.services_only
     ]
     assert sorted(only) == [
+        "DELETE /enablers/{domain}",
         "POST /api/insights/{deployment_id}/adopt",
         "POST /fabric/greet",
         "POST /fabric/probe",

@@ -180,7 +180,7 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         summary="Remove an enabler that leaves",
         dependencies=[Depends(only_parameters())],
     )
-    @requires("append")
+    @requires("announce")
     async def remove_enabler(domain: str) -> None:
         """Remove the enabler of a domain; the status is 204 also for an unknown enabler."""
         membership.remove_enabler(domain)

@@ -126,8 +126,15 @@ def decode_table(body: bytes) -> pa.Table:
                 "the Arrow IPC stream in the body is compressed",
                 hint="Send the body without compression.",
             )
-        with pa.ipc.open_stream(io.BytesIO(body)) as reader:
+        source = io.BytesIO(body)
+        with pa.ipc.open_stream(source) as reader:
             table = reader.read_all()
+            read = source.tell()
+        if read < len(body):
+            raise InvalidRequestError(
+                f"the body has {len(body) - read} bytes after the end of the Arrow IPC stream",
+                hint="Send one stream per request.",
+            )
         tuple(table.schema.names)  # raises ValueError for a name that is not UTF-8
     except (pa.ArrowException, OSError, ValueError, struct.error) as error:
         raise InvalidRequestError(

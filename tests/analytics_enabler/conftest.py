@@ -145,6 +145,13 @@ class SharedSite:
     enabler: str
 
 
+def active(site: SharedSite) -> SharedSite:
+    """Wait until the enabler of a site is active, after an enabler that has fenced it."""
+    url = f"{site.enabler}/api/insights"
+    eventually(lambda: httpx.get(url).is_success, what="the enabler is active")
+    return site
+
+
 @pytest.fixture(scope="module")
 def shared_site(
     ignite_server: IgniteServer, tmp_path_factory: pytest.TempPathFactory
@@ -189,7 +196,7 @@ def live_enabler(live_enabler_url: str) -> Iterator[EnablerClient]:
 def shared_live_site(live_site: LiveSite) -> Iterator[SharedSite]:
     """Yield the live site with an enabler for all tests of a module.
 
-    A test may start another enabler of the site, which fences this one.
+    A test may start another enabler of the site, which fences this one until it has ended.
     """
     with running_enabler(live_site.agent_url, live_site.home) as enabler_url:
         yield SharedSite(live_site.agent_url, enabler_url)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 from analytics.client.enabler import AsyncEnablerClient, EnablerClient
 from command_line.insights import app
 from ignite_server.ports import free_ports
-from tests.analytics_enabler.conftest import SharedSite
+from tests.analytics_enabler.conftest import SharedSite, active
 from tests.support.conditions import eventually
 
 QUERY = "cpu_now = COMPUTE AVG(cpu, 10 s) BY node EVERY 5 s"
@@ -25,9 +25,9 @@ class Command:
         return CliRunner().invoke(app, arguments, input=stdin, env=self._environment)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def shared_site(shared_live_site: SharedSite) -> SharedSite:
-    return shared_live_site
+    return active(shared_live_site)
 
 
 @pytest.fixture

@@ -165,6 +165,7 @@ def test_bad_value_is_refused_with_its_source_and_itself(settings, name):
             assert (started, code) == (False, 2), case
             assert re.match(rf"mistbow: {source}\b", output), case
             assert output.count("\n") == 1, case
+            assert "Undefined" not in output, case
             assert not re.search(rf"{other}\b(?!_)", output), case
             if not is_secret(field):
                 assert repr(value)[1:20] in output, case

@@ -3,13 +3,13 @@
 import pytest
 
 from mistbow.client.agent import AgentClient
-from tests.analytics_enabler.conftest import SharedSite
+from tests.analytics_enabler.conftest import SharedSite, active
 from tests.analytics_enabler.live_site import LiveSite
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def shared_site(shared_live_site: SharedSite) -> SharedSite:
-    return shared_live_site
+    return active(shared_live_site)
 
 
 @pytest.fixture
