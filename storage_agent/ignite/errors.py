@@ -1,5 +1,7 @@
 """The errors that state whether a write may happen although Ignite is unavailable."""
 
+import asyncio
+
 from mistbow.errors import UnavailableError
 
 
@@ -9,6 +11,12 @@ class NotSentError(UnavailableError):
 
 class UnansweredError(UnavailableError):
     """Ignite has not answered a write: the write may have happened, or may happen later."""
+
+
+def may_happen(error: BaseException) -> bool:
+    """Return whether a write that raised an error may have happened, or may happen later."""
+    is_unknown = isinstance(error, UnavailableError | asyncio.CancelledError)
+    return is_unknown and not isinstance(error, NotSentError)
 
 
 _UNCERTAINTY = {NotSentError: 0, UnansweredError: 2}

@@ -6,12 +6,10 @@ write expects, so no later write stores this text again. Once Ignite has another
 expected ones, no unanswered write can happen any more.
 """
 
-import asyncio
 from typing import Protocol
 
-from mistbow.errors import UnavailableError
 from storage_agent.ignite.client import METADATA, size_of
-from storage_agent.ignite.errors import NotSentError
+from storage_agent.ignite.errors import may_happen
 
 _EMPTY = "{}"
 """The text that means the same as no value: all cells are JSON objects."""
@@ -106,11 +104,10 @@ class TextCell:
             return True
         try:
             swapped = await self._write(before, new)
-        except NotSentError:
-            raise
-        except (UnavailableError, asyncio.CancelledError):
-            self._unanswered.add(before, new)
-            self.is_uncertain = True
+        except BaseException as error:
+            if may_happen(error):
+                self._unanswered.add(before, new)
+                self.is_uncertain = True
             raise
         self.is_uncertain = not swapped
         if swapped:

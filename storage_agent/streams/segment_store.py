@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from mistbow.errors import MistbowError, UnavailableError
 from storage_agent import metrics
 from storage_agent.ignite.client import HISTORICAL, IgniteClient
-from storage_agent.ignite.errors import NotSentError
+from storage_agent.ignite.errors import may_happen
 from storage_agent.streams import runs
 from storage_agent.streams.runs import SegmentTable
 from storage_agent.streams.segments import (
@@ -88,13 +88,14 @@ class SegmentStore:
         """
         header = segment.header
         key = segment_key(header.stream, header.first)
+        present: Segment | None = None
         if not await self._put_if_absent(key, data):
             # Until the stored segment is read, the log lacks it.
             self._unanswered.add(key)
-            stored = decode_segment(await self.ignite.get(HISTORICAL, key))
-            self._unanswered.discard(key)
-            if stored.header.nonce != header.nonce:
-                return stored
+            present = decode_segment(await self.ignite.get(HISTORICAL, key))
+        self._unanswered.discard(key)
+        if present is not None and present.header.nonce != header.nonce:
+            return present
         metrics.SEGMENTS.labels(header.stream).inc()
         metrics.SEGMENT_BYTES.labels(header.stream).inc(len(data))
         stored = replace(segment, stored=len(data))
@@ -111,14 +112,11 @@ class SegmentStore:
 
     async def _put_if_absent(self, key: str, data: bytes) -> bool:
         try:
-            is_stored = await self.ignite.put_if_absent(HISTORICAL, key, data)
-        except NotSentError:
+            return await self.ignite.put_if_absent(HISTORICAL, key, data)
+        except BaseException as error:
+            if may_happen(error):
+                self._unanswered.add(key)
             raise
-        except (UnavailableError, asyncio.CancelledError):
-            self._unanswered.add(key)
-            raise
-        self._unanswered.discard(key)
-        return is_stored
 
     async def segment_table(
         self, stream: str, run: str

@@ -246,9 +246,7 @@ class Writer:
             except Exception as error:
                 log.error("segment_write_failed", stream=self._log.name, exc_info=error)
                 # The changes in the queue may depend on the one that failed.
-                self._reject_queued(
-                    UnavailableError(f"a write to the stream {self._log.name} has failed")
-                )
+                self._reject_queued(UnavailableError(f"a write to {self._log.name} has failed"))
             try:
                 await self._idle()
             except LostDataError:
