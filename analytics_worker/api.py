@@ -6,7 +6,7 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 
 from analytics.plan.fragments import Fragment, fragment_from_json
-from analytics.plan.orders import MAX_GENERATION, Order, order_from_json
+from analytics.plan.orders import Order, order_from_json
 from analytics.plan.preview import preview_order_from_json
 from analytics_worker.api_description import FRAGMENT_BODY, ORDER_BODY, PREVIEW_BODY
 from analytics_worker.lifecycle.worker import AnalyticsWorker
@@ -138,16 +138,9 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
 def _read_order(domain: str, body: bytes) -> Order:
     try:
         check_domain(domain)
-        order = order_from_json(body)
+        return order_from_json(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InvalidRequestError(f"the request is not a valid order: {error}") from error
-    if order.generation > MAX_GENERATION:
-        # No enabler could exceed it, so the worker would obey no other order until its restart.
-        raise InvalidRequestError(
-            f"the generation {order.generation} of the order is greater than {MAX_GENERATION}",
-            hint="The generation of an enabler begins with its clock, in seconds since the epoch.",
-        )
-    return order
 
 
 def _read(body: bytes) -> Fragment:

@@ -10,10 +10,13 @@ from analytics.plan.status import FragmentStatus
 from mistbow.streams.wire import MAX_INT64
 
 MAX_GENERATION = 2**53
-"""The maximum generation of a lease that a worker reports.
+"""The maximum generation of a lease that a worker obeys, and reports.
 
 It is far above the generations of all clocks, and leaves room above for a greater generation.
 """
+
+Generation = Annotated[int, msgspec.Meta(ge=0, le=MAX_GENERATION)]
+Epoch = Annotated[int, msgspec.Meta(ge=0, le=MAX_INT64)]
 
 PartialOwner = tuple[str, str]
 """(group id, slug of the site) of a partial fragment of any version."""
@@ -43,8 +46,8 @@ class Lease(msgspec.Struct, frozen=True, order=True):
     stream.
     """
 
-    generation: int
-    epoch: int
+    generation: Generation
+    epoch: Epoch
 
     def __str__(self) -> str:
         return f"generation {self.generation}, epoch {self.epoch}"
@@ -62,11 +65,9 @@ def lease_from(details: Any) -> Lease | None:
     >>> lease_from({"generation": 2**60, "epoch": 1})
     """
     try:
-        lease = msgspec.convert(details, Lease)
+        return msgspec.convert(details, Lease)
     except msgspec.ValidationError:
         return None
-    is_possible = 0 <= lease.generation <= MAX_GENERATION and 0 <= lease.epoch <= MAX_INT64
-    return lease if is_possible else None
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,8 +85,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     merges wait less for their panes.
     """
 
-    generation: int
-    epoch: int
+    generation: Generation
+    epoch: Epoch
     fragments: dict[str, msgspec.Raw] = {}
     retained: frozenset[PartialOwner] = frozenset()
     moving: frozenset[str] = frozenset()
