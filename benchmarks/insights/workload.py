@@ -15,6 +15,7 @@ from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
 from mistbow.streams.schemas import RAW
+from tests.support.threads import in_threads
 
 SITE = "bench"
 ENTITIES = 10
@@ -79,9 +80,8 @@ def send_points(agent: AgentClient, insights: int, rate: int) -> Iterator[None]:
     ``rate``: the points per second of all series together.
     """
     series = [(metric, f"e{n}") for metric in metrics(insights) for n in range(ENTITIES)]
-    stopped = threading.Event()
 
-    def send() -> None:
+    def send(stopped: threading.Event) -> None:
         sent, due = 0, time.monotonic()
         while not stopped.is_set():
             count, ts = round(rate * _PAUSE_S), system_clock()
@@ -94,10 +94,5 @@ def send_points(agent: AgentClient, insights: int, rate: int) -> Iterator[None]:
             due += _PAUSE_S
             time.sleep(max(0.0, due - time.monotonic()))
 
-    thread = threading.Thread(target=send, name="feed", daemon=True)
-    thread.start()
-    try:
+    with in_threads(send):
         yield
-    finally:
-        stopped.set()
-        thread.join()

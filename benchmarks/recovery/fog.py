@@ -7,6 +7,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -25,6 +26,7 @@ from suite.child_logs import StdoutLog
 from suite.services import PACKAGES
 from suite.supervisor import Supervisor
 from tests.support.conditions import eventually
+from tests.support.threads import in_threads
 
 SITES = ("cloud", "edge1", "edge2")
 _NET = "net"
@@ -128,16 +130,8 @@ def running_fog(home: Path, workers: Mapping[str, str]) -> Iterator[RecoveryFog]
 @contextmanager
 def points(fog: RecoveryFog) -> Iterator[None]:
     """Send points of the metric ``heat`` to all sites within the ``with``, and retry if needed."""
-    stopped = threading.Event()
-    threads = [threading.Thread(target=_send, args=(fog, site, stopped)) for site in SITES]
-    for thread in threads:
-        thread.start()
-    try:
+    with in_threads(*(partial(_send, fog, site) for site in SITES)):
         yield
-    finally:
-        stopped.set()
-        for thread in threads:
-            thread.join()
 
 
 def _send(fog: RecoveryFog, site: str, stopped: threading.Event) -> None:

@@ -75,6 +75,15 @@ async def stored(url: str) -> list[int]:
         await agent.close()
 
 
+async def await_stored(url: str, numbers: list[int]) -> None:
+    """Wait until the stream has the decisions with these numbers."""
+
+    async def are_stored() -> bool:
+        return await stored(url) == numbers
+
+    await aeventually(are_stored)
+
+
 async def test_decisions_survive_a_restart_and_are_bounded(
     agent_url: str, clock: Callable[[], int]
 ) -> None:
@@ -82,11 +91,7 @@ async def test_decisions_survive_a_restart_and_are_bounded(
         for number in range(3):
             record(log, number)
         assert subjects(log.newest(2)) == ["s1", "s2"]
-
-        async def all_stored() -> bool:
-            return await stored(agent_url) == [0, 1, 2]
-
-        await aeventually(all_stored)
+        await await_stored(agent_url, [0, 1, 2])
     async with running_log(agent_url, Lease(), clock) as again:
 
         async def loaded() -> bool:
@@ -132,27 +137,15 @@ async def test_only_the_enabler_with_the_lease_stores_decisions(
         running_log(agent_url, second, clock) as new,
     ):
         record(old, 1)
-
-        async def first_stored() -> bool:
-            return await stored(agent_url) == [0]
-
-        await aeventually(first_stored)
+        await await_stored(agent_url, [0])
         record(new, 2)
         first.is_held, second.is_held = False, True
         record(old, 3)
-
-        async def second_stored() -> bool:
-            return await stored(agent_url) == [0, 1]
-
-        await aeventually(second_stored)
+        await await_stored(agent_url, [0, 1])
         assert subjects(new.newest(10)) == ["s1", "s2"]
         first.is_held, second.is_held = True, False
         record(old, 4)
-
-        async def all_stored() -> bool:
-            return await stored(agent_url) == [0, 1, 2, 3]
-
-        await aeventually(all_stored)
+        await await_stored(agent_url, [0, 1, 2, 3])
         assert subjects(old.newest(10)) == ["s1", "s2", "s3", "s4"]
 
 
@@ -166,19 +159,11 @@ async def test_reclaimed_log_has_only_stored_decisions(
         running_log(agent_url, second, clock) as new,
     ):
         record(old, 1)
-
-        async def first_stored() -> bool:
-            return await stored(agent_url) == [0]
-
-        await aeventually(first_stored)
+        await await_stored(agent_url, [0])
         first.is_held, second.is_held = False, True
         record(old, 2)
         record(new, 3)
-
-        async def second_stored() -> bool:
-            return await stored(agent_url) == [0, 1]
-
-        await aeventually(second_stored)
+        await await_stored(agent_url, [0, 1])
         await old.reclaim()
         assert not old.is_loaded
         first.is_held, second.is_held = True, False
@@ -202,11 +187,7 @@ async def test_copied_decisions_are_stored_once_and_survive_a_restart(
 
     async with running_log(agent_url, Lease(), clock) as log:
         record(log, 0)
-
-        async def is_stored() -> bool:
-            return await stored(agent_url) == [0]
-
-        await aeventually(is_stored)
+        await await_stored(agent_url, [0])
         # One of the other enabler is as old as the own one, and has the same number.
         await log.copy([theirs(0, 1), theirs(1, 40)])
         await log.copy([theirs(0, 1), theirs(1, 40), theirs(2, 50)])
@@ -238,11 +219,7 @@ async def test_decisions_that_are_copied_after_a_split_are_in_the_order_of_time(
 
     async with running_log(agent_url, Lease(), lambda: now[0]) as log:
         log.record(DecisionKind.WORKER_RETURNED, "w1", what="back", why="why", by="me")
-
-        async def is_stored() -> bool:
-            return await stored(agent_url) == [0]
-
-        await aeventually(is_stored)
+        await await_stored(agent_url, [0])
         await log.copy([theirs(DecisionKind.WORKER_SUSPECTED, 4)])
         await log.copy([theirs(DecisionKind.WORKER_DEAD, 5)])
         assert [each.at for each in log.newest(10)] == [4, 5, 10]

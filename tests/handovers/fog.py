@@ -32,6 +32,7 @@ from tests.support.http_server import served
 from tests.support.operators import EXAMPLE
 from tests.support.packages import declare, make_importable
 from tests.support.services import Service, service, storage_agent
+from tests.support.threads import in_threads
 
 _VERSION = """
 from robust_operators import TrimmedMean
@@ -87,10 +88,9 @@ class Signpost:
     @contextmanager
     def running(self, agent_url: str) -> Iterator[None]:
         """Answer the enabler, and announce the node to an agent, within the ``with``."""
-        stopped = threading.Event()
         with served(_empty_node()) as url:
 
-            def announce() -> None:
+            def announce(stopped: threading.Event) -> None:
                 while True:
                     node = Worker(
                         name=steered_scheduler.STEER, url=url, cores=1, memory_mb=1000,
@@ -103,13 +103,8 @@ class Signpost:
                     if stopped.wait(0.5):
                         return
 
-            announcing = threading.Thread(target=announce, daemon=True)
-            announcing.start()
-            try:
+            with in_threads(announce):
                 yield
-            finally:
-                stopped.set()
-                announcing.join()
 
 
 def _empty_node() -> FastAPI:

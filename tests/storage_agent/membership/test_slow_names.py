@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from tests.fog_emulation.namespaces import needs_namespaces, running_fog
 from tests.support.conditions import eventually
 from tests.support.fogs import NETWORKS, PORT, TOKEN, Fog, plan
 from tests.support.programs import needs
+from tests.support.threads import in_threads
 
 pytestmark = [needs_namespaces, needs("unshare")]
 
@@ -138,23 +140,15 @@ def test_healthy_sites_stay_reachable_while_one_of_three_links_is_cut(
 @contextmanager
 def sending(fog: NamedFog, metric: str) -> Iterator[None]:
     """Send a point to each site five times a second, within the ``with``."""
-    stopped = threading.Event()
 
-    def send(site: str) -> None:
+    def send(site: str, stopped: threading.Event) -> None:
         with fog.at(site) as agent:
             while not stopped.wait(0.2):
                 with suppress(UnavailableError):
                     agent.put([Point(metric, f"{site}-1", system_clock(), 1.0)])
 
-    threads = [threading.Thread(target=send, args=(site,)) for site in NETWORKS]
-    for thread in threads:
-        thread.start()
-    try:
+    with in_threads(*(partial(send, site) for site in NETWORKS)):
         yield
-    finally:
-        stopped.set()
-        for thread in threads:
-            thread.join(30)
 
 
 @contextmanager
