@@ -10,7 +10,7 @@ from rich.text import Text
 
 from command_line.enabler import URL as ENABLER_URL
 from command_line.enabler import print_json
-from command_line.options import AGENT_URL, AsJson, Token
+from command_line.options import AGENT_URL, AgentUrl, AsJson, Token
 from mistbow.clock import system_clock
 from mistbow.flags import bearer_token, ca_file
 
@@ -31,15 +31,7 @@ def fabric() -> None:
 
 @app.command()
 def status(
-    url: Annotated[
-        str,
-        typer.Option(
-            "--agent-url",
-            "--url",
-            envvar="MISTBOW_AGENT_URL",
-            help="Address of a storage agent of the fabric.",
-        ),
-    ] = AGENT_URL,
+    url: AgentUrl = AGENT_URL,
     enabler_url: Annotated[
         str, typer.Option(envvar="MISTBOW_ENABLER_URL", help="Address of the analytics enabler.")
     ] = ENABLER_URL,

@@ -1,4 +1,4 @@
-"""The names of all settings, and warnings about environment variables that are none of them."""
+"""The names of all settings, and warnings about unknown variables with the prefix of settings."""
 
 import difflib
 import re

@@ -62,7 +62,7 @@ class StandbyCopy:
         self._proxy = proxy
         self._of: tuple[str, int] | None = None
         self._copied_site: str | None = None
-        """The site of the active enabler of which this standby has made a complete copy."""
+        """The site whose active enabler this standby has copied completely; None: no such site."""
         self._positions: dict[str, int] = {}
         self._lacking: dict[str, Event | None] = {}
         """The newest events of the active enabler about the deployments whose changes it lacks."""

@@ -54,7 +54,7 @@ def describe_problem(
         steps = steps if is_key else steps[: steps.index(_ANY_KEY)]
         if (name := _invalid_entry(decoder, body, steps, text)) is not None:
             before, _, after = path.partition("[...]")
-            path = f"{before}[{_quote(name)}]{after}"
+            path = f"{before}[{quote(name)}]{after}"
     return path, f"the name is invalid: {problem}" if is_key else problem
 
 
@@ -133,6 +133,7 @@ def _replace(value: Any, steps: Sequence[str | int], part: Any) -> Any:
     return [replaced] if isinstance(value, list) else {**value, steps[0]: replaced}
 
 
-def _quote(name: str) -> str:
+def quote(name: str) -> str:
+    """Return a name as a JSON string, cut after 60 characters."""
     cut = name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}…"
     return json.dumps(cut, ensure_ascii=False)

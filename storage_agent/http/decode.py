@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from mistbow.errors import InvalidRequestError
-from storage_agent.http.body_problems import describe_problem
+from storage_agent.http.body_problems import describe_problem, quote
 from storage_agent.work_threads import ingest_beside
 
 B = TypeVar("B")
@@ -18,9 +18,6 @@ T = TypeVar("T")
 MAX_DEPTH = 32
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 """Matches a bracket, or a complete string, whose brackets are thereby skipped."""
-
-_MAX_NAME = 60
-"""The maximum number of characters of a key that is quoted."""
 
 _MAX_LOOP_BYTES = 64 * 2**10
 """The maximum size of a body that is converted in the event loop."""
@@ -179,8 +176,7 @@ def check_keys(text: str, path: str) -> None:
     try:
         _KEYS.decode(text)
     except _RepeatedKeyError as error:
-        name = json.dumps(str(error)[:_MAX_NAME])
-        raise invalid_field(path, f"an object repeats the key {name}") from None
+        raise invalid_field(path, f"an object repeats the key {quote(str(error))}") from None
 
 
 class _RepeatedKeyError(Exception):

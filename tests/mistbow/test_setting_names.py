@@ -1,4 +1,4 @@
-"""The warnings about environment variables that look like settings, but are none."""
+"""The warnings about environment variables with the prefix of settings and an unknown name."""
 
 import httpx
 import pytest
